@@ -1,0 +1,42 @@
+# The only command surface of this project. Every target builds what it needs.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+$(STAMP): pyproject.toml
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e ".[duckdb,pandas,lance]" --group dev
+	@touch $@
+
+.PHONY: help venv demo test fuzz lint format bench interop clean
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+venv: $(STAMP) ## make the environment in .venv
+
+demo: $(STAMP) ## open the tables that ship with the project and read them in every mode
+	@$(PY) -m headwater.demo
+
+test: $(STAMP) ## run every test
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal
+
+fuzz: $(STAMP) ## run the fuzz tests for longer (SECONDS_=600)
+	@HEADWATER_FUZZ_SECONDS=$${SECONDS_:-600} $(PY) -m pytest -m fuzz tests/reliability
+
+lint: $(STAMP) ## ruff and mypy strict
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: $(STAMP) ## format the code
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .venv-* dist build .demo benchmarks/data .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,68 @@
+"""One error tree: every error says what went wrong, where, and what to do, and is also the fitting builtin.
+
+Catch `HeadwaterError` to catch them all, or the builtin (`ValueError`, `FileNotFoundError`, …) that you would expect.
+
+>>> try:
+...     raise ColumnNotFound("no column 'fare'; the table has: id, price")
+... except KeyError as error:
+...     print(error)
+no column 'fare'; the table has: id, price
+"""
+
+from __future__ import annotations
+
+
+class HeadwaterError(Exception):
+    """Base of everything that this library raises on purpose."""
+
+    def __str__(self) -> str:
+        # KeyError would show its message in quotes: a message is a sentence here, not a key.
+        return " ".join(str(part) for part in self.args)
+
+
+class TableNotFound(HeadwaterError, FileNotFoundError):
+    """The path holds no table."""
+
+
+class MissingFile(HeadwaterError, FileNotFoundError):
+    """A file that the table's metadata names is not there."""
+
+
+class StorageError(HeadwaterError, OSError):
+    """The storage refused or failed a call."""
+
+
+class InvalidTableConfig(HeadwaterError, ValueError):
+    """The table's own configuration is missing a value or holds one that cannot be."""
+
+
+class UnsupportedTable(HeadwaterError, NotImplementedError):
+    """A table version, feature or file format that this reader does not know."""
+
+
+class CorruptFile(HeadwaterError, ValueError):
+    """A file's bytes are not what its format demands."""
+
+
+class InvalidArgument(HeadwaterError, ValueError):
+    """An argument of a call that cannot be used as given."""
+
+
+class InvalidExpression(HeadwaterError, ValueError):
+    """A filter that does not parse or does not fit the schema."""
+
+
+class ColumnNotFound(HeadwaterError, KeyError):
+    """A column that the table does not have."""
+
+
+class InstantNotFound(HeadwaterError, LookupError):
+    """A point in time outside the table's history, or one whose files are gone."""
+
+
+class UnknownMerger(HeadwaterError, LookupError):
+    """A record merger or payload class that nobody registered."""
+
+
+class MissingDependency(HeadwaterError, ImportError):
+    """An optional package is needed for this call and is not installed."""

@@ -1,0 +1,152 @@
+"""Reading a table's files: one object per table root, every path relative to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from headwater.errors import InvalidArgument, MissingDependency, MissingFile, StorageError
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file or folder of a listing.
+
+    `path` is relative to the table's root, `modified_at` is in milliseconds since the epoch.
+    """
+
+    path: str
+    size: int
+    modified_at: int
+    is_directory: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A table's root folder on some filesystem.
+
+    >>> import tempfile, pathlib
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (root / "a.txt").write_text("hello")
+    >>> Storage.at(str(root)).read_bytes("a.txt")
+    b'hello'
+    """
+
+    filesystem: pafs.FileSystem
+    root: str
+    uri: str
+
+    @classmethod
+    def at(cls, location: str | os.PathLike[str], *, filesystem: Any = None) -> Storage:
+        """The storage behind a path or URI; `filesystem` may be a pyarrow or an fsspec filesystem."""
+        text = os.fspath(location)
+        if not text:
+            raise InvalidArgument("an empty path names no table; give a folder or a URI such as s3://bucket/table")
+        if filesystem is not None:
+            if not isinstance(filesystem, pafs.FileSystem):
+                filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+            return cls(filesystem, _SCHEME.sub("", text).rstrip("/"), text.rstrip("/"))
+        if not _SCHEME.match(text):
+            path = os.path.abspath(os.path.expanduser(text))
+            return cls(pafs.LocalFileSystem(), path, path)
+        try:
+            found, path = pafs.FileSystem.from_uri(text)
+            return cls(found, path.rstrip("/"), text.rstrip("/"))
+        except (pa.ArrowInvalid, NotImplementedError, ValueError):
+            return cls._by_fsspec(text)
+
+    @classmethod
+    def _by_fsspec(cls, uri: str) -> Storage:
+        import fsspec
+
+        try:
+            found, path = fsspec.core.url_to_fs(uri)
+        except ImportError as error:
+            raise MissingDependency(f"{uri}: {error}; install the fsspec package for this scheme") from error
+        except ValueError as error:
+            raise InvalidArgument(f"{uri}: no filesystem for this scheme ({error})") from error
+        return cls(pafs.PyFileSystem(pafs.FSSpecHandler(found)), path.rstrip("/"), uri.rstrip("/"))
+
+    def absolute(self, path: str) -> str:
+        """The path as the filesystem wants it."""
+        return f"{self.root}/{path}" if path else self.root
+
+    def child(self, path: str) -> Storage:
+        """The same filesystem, rooted at a folder below this one."""
+        return Storage(self.filesystem, self.absolute(path), f"{self.uri}/{path}")
+
+    def describe(self, path: str) -> str:
+        """The path as a person wants to see it in a message."""
+        return f"{self.uri}/{path}" if path else self.uri
+
+    def list(self, folder: str, *, recursive: bool = False) -> list[FileEntry]:
+        """What lies in a folder, sorted by path; empty where there is no such folder."""
+        selector = pafs.FileSelector(self.absolute(folder), recursive=recursive, allow_not_found=True)
+        try:
+            found = self.filesystem.get_file_info(selector)
+        except OSError as error:
+            raise StorageError(f"{self.describe(folder)}: cannot be listed: {error}") from error
+        cut = len(self.root) + 1
+        entries = [
+            FileEntry(
+                info.path[cut:],
+                info.size or 0,
+                (info.mtime_ns or 0) // 1_000_000,
+                info.type == pafs.FileType.Directory,
+            )
+            for info in found
+        ]
+        return sorted(entries, key=lambda entry: entry.path)
+
+    def find(self, path: str) -> FileEntry | None:
+        """One file or folder, or None."""
+        try:
+            info = self.filesystem.get_file_info(self.absolute(path))
+        except OSError as error:
+            raise StorageError(f"{self.describe(path)}: cannot be looked up: {error}") from error
+        if info.type == pafs.FileType.NotFound:
+            return None
+        return FileEntry(
+            path, info.size or 0, (info.mtime_ns or 0) // 1_000_000, info.type == pafs.FileType.Directory
+        )
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A random-access file."""
+        try:
+            return self.filesystem.open_input_file(self.absolute(path))
+        except FileNotFoundError as error:
+            raise MissingFile(f"{self.describe(path)}: the file is not there; it may have been cleaned") from error
+        except OSError as error:
+            raise StorageError(f"{self.describe(path)}: cannot be opened: {error}") from error
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole file."""
+        return bytes(self.read_buffer(path))
+
+    def read_buffer(self, path: str) -> pa.Buffer:
+        """A whole file, without a copy where the filesystem allows it."""
+        with self.open(path) as file:
+            try:
+                return file.read_buffer()
+            except OSError as error:
+                raise StorageError(f"{self.describe(path)}: cannot be read: {error}") from error
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Some bytes of a file."""
+        with self.open(path) as file:
+            try:
+                file.seek(offset)
+                return bytes(file.read(length))
+            except OSError as error:
+                raise StorageError(f"{self.describe(path)}: cannot be read: {error}") from error
