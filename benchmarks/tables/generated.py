@@ -1,0 +1,131 @@
+"""Version-9 Hudi tables written straight from the benchmark's rows, for machines without Maven or Java."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.tables import commit as commits
+from benchmarks.tables import log_block, rows
+from benchmarks.tables.plain import ROWS_PER_FILE, Progress, write_parquet
+
+NAME = "bench"
+INSERT, INSERT_DONE = "20240101000000000", "20240101000030000"
+UPDATE, UPDATE_DONE = "20240102000000000", "20240102000030000"
+META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+MANY_SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("qty", pa.int64())])
+ROWS_PER_TINY_FILE = 4
+
+Logs = Literal["avro", "parquet"]
+
+
+def write_copy_on_write(table: Path, total: int, progress: Progress) -> None:
+    """The base rows as one bulk insert."""
+    commits.write_properties(table, name=NAME, kind="COPY_ON_WRITE", key="id", ordering="ts", partition="city")
+    _bulk_insert(table, total, progress)
+
+
+def write_merge_on_read(table: Path, total: int, logs: Logs, progress: Progress) -> None:
+    """The base rows as one bulk insert, and a tenth of them updated in log files."""
+    commits.write_properties(table, name=NAME, kind="MERGE_ON_READ", key="id", ordering="ts", partition="city")
+    _bulk_insert(table, total, progress)
+    stats = []
+    for chunk in rows.chunks(total, ROWS_PER_FILE):
+        progress(f"{logs} log file {chunk.number + 1}")
+        stats.append(_write_log(table, chunk, total, logs))
+    schema = log_block.avro_schema(rows.SCHEMA, NAME)
+    commits.write_commit(table, commits.Commit(UPDATE, UPDATE_DONE, "deltacommit", "UPSERT", schema, tuple(stats)))
+
+
+def write_many_files(table: Path, partitions: int, files: int, progress: Progress) -> None:
+    """`partitions` × `files` files of four rows, without a metadata table."""
+    commits.write_properties(table, name=NAME, kind="COPY_ON_WRITE", key="id", ordering="ts", partition="part")
+    stats: list[commits.WriteStat] = []
+    for number in range(partitions):
+        if number % 50 == 0:
+            progress(f"tiny files, partition {number}")
+        partition = f"part=p{number:05d}"
+        commits.write_partition_metadata(table / partition, INSERT)
+        for file in range(files):
+            first = (number * files + file) * ROWS_PER_TINY_FILE
+            ids = range(first, first + ROWS_PER_TINY_FILE)
+            records = pa.table(
+                [
+                    [f"k{i:08d}" for i in ids],
+                    [1] * len(ids),
+                    [partition.removeprefix("part=")] * len(ids),
+                    [i % 1000 for i in ids],
+                ],
+                schema=MANY_SCHEMA,
+            )
+            stats.append(_write_base(table, partition, number * files + file, records))
+    schema = log_block.avro_schema(MANY_SCHEMA, NAME)
+    commits.write_commit(table, commits.Commit(INSERT, INSERT_DONE, "commit", "BULK_INSERT", schema, tuple(stats)))
+
+
+def _bulk_insert(table: Path, total: int, progress: Progress) -> None:
+    """A `commit` also on a merge-on-read table: what Hudi 1.2.0 does."""
+    stats = []
+    for chunk in rows.chunks(total, ROWS_PER_FILE):
+        progress(f"base file {chunk.number + 1}")
+        partition = f"city={chunk.city_name}"
+        commits.write_partition_metadata(table / partition, INSERT)
+        stats.append(_write_base(table, partition, chunk.number, rows.base_rows(chunk, total)))
+    schema = log_block.avro_schema(rows.SCHEMA, NAME)
+    commits.write_commit(table, commits.Commit(INSERT, INSERT_DONE, "commit", "BULK_INSERT", schema, tuple(stats)))
+
+
+def _write_base(table: Path, partition: str, number: int, records: pa.Table) -> commits.WriteStat:
+    file_id = _file_id(number)
+    file_name = f"{file_id}_{number}-1-{number}_{INSERT}.parquet"
+    path = table / partition / file_name
+    keys = pc.min_max(records["id"]).as_py()
+    with_meta = _with_meta(records, INSERT, number, partition, file_name)
+    footer = {"hoodie_min_record_key": keys["min"], "hoodie_max_record_key": keys["max"]}
+    write_parquet(with_meta.replace_schema_metadata(footer), path)
+    return commits.WriteStat(partition, file_id, file_name, path.stat().st_size, records.num_rows)
+
+
+def _write_log(table: Path, chunk: rows.Chunk, total: int, logs: Logs) -> commits.WriteStat:
+    partition, file_id = f"city={chunk.city_name}", _file_id(chunk.number)
+    records, positions = rows.updated_rows(chunk, total)
+    records = _with_meta(records, UPDATE, chunk.number, partition, file_id)
+    schema = log_block.avro_schema(records.schema, NAME)
+    header = log_block.data_header(UPDATE, json.dumps(schema), positions, INSERT)
+    if logs == "avro":
+        content = log_block.block(log_block.AVRO_DATA, header, log_block.avro_content(records, schema))
+    else:
+        content = log_block.block(log_block.PARQUET_DATA, header, log_block.parquet_content(records))
+    file_name = f".{file_id}_{UPDATE}.log.1_{chunk.number}-2-{chunk.number}"
+    (table / partition / file_name).write_bytes(content)
+    return commits.WriteStat(partition, file_id, file_name, len(content), records.num_rows, previous=UPDATE)
+
+
+def _file_id(number: int) -> str:
+    return f"{uuid.uuid5(uuid.NAMESPACE_OID, f'headwater-bench-{number}')}-0"
+
+
+def _with_meta(records: pa.Table, instant: str, task: int, partition: str, file_name: str) -> pa.Table:
+    count = records.num_rows
+    numbers = pa.array(np.arange(count)).cast(pa.string())
+    sequence = pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}"), numbers, "_")
+    meta = [
+        pa.repeat(pa.scalar(instant), count),
+        sequence,
+        records["id"],
+        pa.repeat(pa.scalar(partition), count),
+        pa.repeat(pa.scalar(file_name), count),
+    ]
+    return pa.table([*meta, *records.columns], names=[*META_COLUMNS, *records.column_names])
