@@ -65,6 +65,8 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == ZSTD:
         return bytes(pa.Codec("zstd").compress(data, asbytes=True))
     if codec in (SNAPPY, LZ4):
+        if not data:
+            return bytes(4)
         body = bytes(pa.Codec(_ARROW_NAMES[codec]).compress(data, asbytes=True))
         return len(data).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
     raise UnsupportedTable(f"HFile compression {CODEC_NAMES.get(codec, codec)} cannot be written; use GZ or NONE")
@@ -109,6 +111,8 @@ def _zstd(data: bytes | memoryview, size: int) -> bytes:
 
 def _hadoop_blocks(codec: int, data: bytes | memoryview, size: int) -> bytes:
     """Hadoop's BlockCompressorStream: int raw size, then int-prefixed compressed chunks until it is reached."""
+    if not size:
+        return b""
     view = memoryview(data)
     at, parts, total = 0, [], 0
     while at < len(view):
