@@ -1,0 +1,138 @@
+"""The contents of log blocks as Arrow tables (format facts 5.4)."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headwater.errors import ColumnNotFound, CorruptFile, InvalidArgument, UnsupportedTable
+from headwater.hudi import avro_schema
+from headwater.hudi.avro_rows import decode_rows
+from headwater.hudi.hfile.reader import HFileReader
+from headwater.hudi.hfile.source import BytesSource
+from headwater.hudi.log.deletes import Deletes, read_deletes
+from headwater.hudi.log.format import BlockType, LogBlock
+
+AVRO_CONTENT_VERSION = 3
+_VERSION_AND_COUNT = struct.Struct(">ii")
+# What HFile blocks leave blank in the record because it is the key: that of data tables, that of the metadata table.
+_KEY_COLUMNS = ("_hoodie_record_key", "key")
+
+
+def read_data_block(block: LogBlock, columns: Sequence[str] | None = None) -> pa.Table:
+    """The records of a data block, all columns or those named, in block order.
+
+    The columns have the types of `data_schema`.
+    """
+    match block.type:
+        case BlockType.AVRO_DATA | BlockType.CDC_DATA:
+            return _read_avro(block, columns)
+        case BlockType.PARQUET_DATA:
+            return _read_parquet(block, columns)
+        case BlockType.HFILE_DATA:
+            return _read_hfile(block, columns)
+    raise InvalidArgument(f"{block.describe()} holds no records")
+
+
+def read_delete_block(block: LogBlock) -> Deletes:
+    """The keys that a delete block deletes, with their ordering values."""
+    if block.type != BlockType.DELETE:
+        raise InvalidArgument(f"{block.describe()} holds no deletes")
+    return read_deletes(block.content(), block.describe())
+
+
+def data_schema(block: LogBlock) -> pa.Schema:
+    """The Arrow schema of the records in a data block, from its header alone."""
+    return avro_schema.to_arrow(_schema(block))
+
+
+def _schema(block: LogBlock) -> str:
+    if block.schema is None:
+        raise CorruptFile(f"{block.describe()} has no schema in its header")
+    return block.schema
+
+
+def _read_avro(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
+    content = block.content()
+    if len(content) < _VERSION_AND_COUNT.size:
+        raise CorruptFile(f"{block.describe()}: its content is {len(content)} bytes, too few for version and count")
+    # The versions up to 3 differ in nothing that is read here.
+    version, count = _VERSION_AND_COUNT.unpack_from(content)
+    if not 0 <= version <= AVRO_CONTENT_VERSION:
+        raise UnsupportedTable(
+            f"{block.describe()} has content version {version}; this reader knows versions 0 to {AVRO_CONTENT_VERSION}"
+        )
+    body = content[_VERSION_AND_COUNT.size :]
+    return _decode(block, body, count, columns)
+
+
+def _decode(block: LogBlock, body: memoryview | pa.Buffer, count: int, columns: Sequence[str] | None) -> pa.Table:
+    try:
+        return decode_rows(_schema(block), body, count, columns=columns, length_prefixed=True)
+    except (CorruptFile, UnsupportedTable) as error:
+        raise type(error)(f"{block.describe()}: {error}") from error
+
+
+def write_avro_content(schema: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """The content of an AVRO_DATA or CDC_DATA block; one step per record.
+
+    >>> schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
+    >>> write_avro_content(schema, [{"id": 1}]).hex(" ", -4)
+    '00000003 00000001 00000001 02'
+    """
+    parsed = fastavro.parse_schema(dict(schema))
+    parts = []
+    for row in rows:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, parsed, row)
+        parts.append(struct.pack(">i", stream.tell()) + stream.getvalue())
+    return _VERSION_AND_COUNT.pack(AVRO_CONTENT_VERSION, len(parts)) + b"".join(parts)
+
+
+def _read_parquet(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
+    target = data_schema(block) if block.schema is not None else None
+    if target is not None and columns is not None:
+        for name in columns:
+            if name not in target.names:
+                raise ColumnNotFound(f"no column {name!r} in {block.describe()}; it has: {', '.join(target.names)}")
+    try:
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content())))
+        table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        if target is None:
+            return table
+        wanted = target if columns is None else pa.schema([target.field(name) for name in columns])
+        return table.select(wanted.names).cast(wanted)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise CorruptFile(f"{block.describe()}: its Parquet file cannot be read: {error}") from error
+
+
+def _read_hfile(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
+    reader = HFileReader(BytesSource(block.content()), block.describe())
+    parts = list(reader.scan_columns())
+    keys = pa.chunked_array([part[0] for part in parts], pa.binary()).combine_chunks()
+    values = pa.chunked_array([part[1] for part in parts], pa.binary()).combine_chunks()
+    table = _decode(block, _with_lengths(values), len(values), columns)
+    for name in _KEY_COLUMNS:
+        at = table.schema.get_field_index(name)
+        if at >= 0 and len(table) and pc.max(pc.binary_length(table.column(at))).as_py() in (0, None):
+            try:
+                table = table.set_column(at, table.schema.field(at), keys.cast(pa.string()))
+            except pa.ArrowException as error:
+                raise CorruptFile(f"{block.describe()}: a key is not UTF-8 text: {error}") from error
+    return table
+
+
+def _with_lengths(values: pa.Array) -> pa.Buffer:
+    """The values one after the other, each behind its length, as they lie in an Avro block."""
+    lengths = np.asarray(pc.binary_length(values)).astype(">i4")
+    prefixes = pa.Array.from_buffers(pa.binary(4), len(values), [None, pa.py_buffer(lengths)]).cast(pa.binary())
+    joined = pc.binary_join_element_wise(prefixes, values, b"")
+    return joined.buffers()[2] if len(joined) else pa.py_buffer(b"")
