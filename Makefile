@@ -14,6 +14,14 @@ $(STAMP): pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e ".[duckdb,pandas,lance]" --group dev
 	@touch $@
 
+BENCH_STAMP := $(VENV)/.installed-bench
+ROWS ?= 10000000
+BENCH_SOURCE ?= auto
+
+$(BENCH_STAMP): $(STAMP)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --group bench
+	@touch $@
+
 .PHONY: help venv demo test fuzz lint format bench interop clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +45,9 @@ lint: $(STAMP) ## ruff and mypy strict
 format: $(STAMP) ## format the code
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
+
+bench: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
+	@$(PY) -m benchmarks.embedded --rows $(ROWS) --source $(BENCH_SOURCE)
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .venv-* dist build .demo benchmarks/data .pytest_cache .mypy_cache .ruff_cache

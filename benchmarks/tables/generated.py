@@ -41,9 +41,9 @@ def write_merge_on_read(table: Path, total: int, logs: Logs, progress: Progress)
     """The base rows as one bulk insert, and a tenth of them updated in log files."""
     commits.write_properties(table, name=NAME, kind="MERGE_ON_READ", key="id", ordering="ts", partition="city")
     _bulk_insert(table, total, progress)
+    progress(f"generating {logs} log files")
     stats = []
     for chunk in rows.chunks(total, ROWS_PER_FILE):
-        progress(f"{logs} log file {chunk.number + 1}")
         stats.append(_write_log(table, chunk, total, logs))
     schema = log_block.avro_schema(rows.SCHEMA, NAME)
     commits.write_commit(table, commits.Commit(UPDATE, UPDATE_DONE, "deltacommit", "UPSERT", schema, tuple(stats)))
@@ -52,10 +52,9 @@ def write_merge_on_read(table: Path, total: int, logs: Logs, progress: Progress)
 def write_many_files(table: Path, partitions: int, files: int, progress: Progress) -> None:
     """`partitions` × `files` files of four rows, without a metadata table."""
     commits.write_properties(table, name=NAME, kind="COPY_ON_WRITE", key="id", ordering="ts", partition="part")
+    progress(f"generating {partitions} × {files} small files")
     stats: list[commits.WriteStat] = []
     for number in range(partitions):
-        if number % 50 == 0:
-            progress(f"tiny files, partition {number}")
         partition = f"part=p{number:05d}"
         commits.write_partition_metadata(table / partition, INSERT)
         for file in range(files):
@@ -77,9 +76,9 @@ def write_many_files(table: Path, partitions: int, files: int, progress: Progres
 
 def _bulk_insert(table: Path, total: int, progress: Progress) -> None:
     """A `commit` also on a merge-on-read table: what Hudi 1.2.0 does."""
+    progress("generating base files")
     stats = []
     for chunk in rows.chunks(total, ROWS_PER_FILE):
-        progress(f"base file {chunk.number + 1}")
         partition = f"city={chunk.city_name}"
         commits.write_partition_metadata(table / partition, INSERT)
         stats.append(_write_base(table, partition, chunk.number, rows.base_rows(chunk, total)))

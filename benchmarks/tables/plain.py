@@ -18,22 +18,22 @@ Progress = Callable[[str], None]
 
 def write_base(directory: Path, total: int, progress: Progress) -> None:
     """The rows as first written, by hive partition."""
+    progress("making plain Parquet")
     for chunk in rows.chunks(total, ROWS_PER_FILE):
-        progress(f"plain Parquet, file {chunk.number + 1}")
         _write(directory, chunk, rows.base_rows(chunk, total))
 
 
 def write_merged(directory: Path, total: int, progress: Progress) -> None:
     """The rows after the update, by hive partition."""
+    progress("making plain Parquet after the update")
     for chunk in rows.chunks(total, ROWS_PER_FILE):
-        progress(f"plain Parquet after the update, file {chunk.number + 1}")
         _write(directory, chunk, rows.merged_rows(chunk, total))
 
 
 def write_updates(directory: Path, total: int, progress: Progress) -> None:
     """The updated rows alone: the input of the upserts."""
+    progress("making the updated rows")
     for chunk in rows.chunks(total, ROWS_PER_FILE):
-        progress(f"the updated rows, file {chunk.number + 1}")
         _write(directory, chunk, rows.updated_rows(chunk, total)[0])
 
 
