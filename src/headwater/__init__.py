@@ -1,0 +1,11 @@
+"""Headwater: Apache Hudi and Apache Iceberg tables for Python and PySpark."""
+
+from headwater.errors import HeadwaterError
+from headwater.hudi.merge import register_merger
+from headwater.spec.expressions import col
+from headwater.table import Scan, Table
+from headwater.table import open_table as open
+
+__version__ = "0.1.0"
+
+__all__ = ["HeadwaterError", "Scan", "Table", "col", "open", "register_merger"]

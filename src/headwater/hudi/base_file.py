@@ -1,0 +1,254 @@
+"""Base files: Parquet, ORC and Lance behind one face, read by row groups with each row's position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, UnsupportedTable
+from headwater.spec.statistics import ColumnStatistics
+from headwater.storage import Storage
+
+BATCH_ROWS = 128 * 1024
+
+
+class RowGroup(NamedTuple):
+    """A run of rows that can be skipped as a whole."""
+
+    index: int
+    start: int
+    rows: int
+
+
+class BaseFile(Protocol):
+    """One open base file."""
+
+    schema: pa.Schema
+    row_groups: Sequence[RowGroup]
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def footer(self) -> Mapping[bytes, bytes]: ...
+
+    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]: ...
+
+    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table: ...
+
+    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]: ...
+
+
+def open_base_file(storage: Storage, path: str) -> BaseFile:
+    """Open by the file's extension."""
+    extension = path.rsplit(".", 1)[-1].lower()
+    if extension == "parquet":
+        return ParquetBaseFile(storage, path)
+    if extension == "orc":
+        return OrcBaseFile(storage, path)
+    if extension == "lance":
+        return LanceBaseFile(storage, path)
+    raise UnsupportedTable(f"{storage.describe(path)}: base files of this kind cannot be read; known: parquet, orc, lance")
+
+
+class _Guard:
+    """Library errors while reading a file, as one error that names the file."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (pa.ArrowException, OSError, ValueError, IndexError, KeyError, RuntimeError)) and not (
+            isinstance(error, HeadwaterError)
+        ):
+            raise CorruptFile(
+                f"{self.where}: cannot be read ({type(error).__name__}: {error}); "
+                "restore the file, or go back to an older version of the table"
+            ) from error
+
+
+@dataclass
+class ParquetBaseFile:
+    """A Parquet file; its footer is read once."""
+
+    storage: Storage
+    path: str
+    row_groups: tuple[RowGroup, ...] = field(init=False)
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        with _Guard(self.storage.describe(self.path)):
+            self._file = pq.ParquetFile(
+                self.storage.open(self.path), coerce_int96_timestamp_unit="us", pre_buffer=True, memory_map=False
+            )
+            self.schema = self._file.schema_arrow.remove_metadata()
+            groups, start = [], 0
+            for index in range(self._file.num_row_groups):
+                rows = self._file.metadata.row_group(index).num_rows
+                groups.append(RowGroup(index, start, rows))
+                start += rows
+            self.row_groups = tuple(groups)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def footer(self) -> Mapping[bytes, bytes]:
+        return self._file.metadata.metadata or {}
+
+    @cached_property
+    def _flat_columns(self) -> dict[str, int]:
+        """Top-level columns of one leaf: the only ones whose statistics stand for the column itself."""
+        meta = self._file.metadata
+        schema = meta.schema
+        return {schema.column(i).path: i for i in range(meta.num_columns) if "." not in schema.column(i).path}
+
+    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]:
+        meta = self._file.metadata.row_group(group.index)
+        found: dict[str, ColumnStatistics] = {}
+        with _Guard(self.storage.describe(self.path)):
+            for name, index in self._flat_columns.items():
+                statistics = _column_statistics(meta.column(index).statistics, group.rows)
+                if statistics is not None:
+                    found[name] = statistics
+        return found
+
+    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table:
+        with _Guard(self.storage.describe(self.path)):
+            if not columns:
+                return pa.table({"": pa.nulls(sum(group.rows for group in groups))}).select([])
+            return self._file.read_row_groups([group.index for group in groups], columns=list(columns))
+
+    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
+        for group in groups:
+            start = group.start
+            if not columns:
+                yield start, _rows_without_columns(group.rows)
+                continue
+            with _Guard(self.storage.describe(self.path)):
+                found = self._file.iter_batches(BATCH_ROWS, row_groups=[group.index], columns=list(columns))
+                for batch in found:
+                    yield start, pa.Table.from_batches([batch])
+                    start += batch.num_rows
+
+
+def _rows_without_columns(rows: int) -> pa.Table:
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def _column_statistics(statistics: Any, rows: int) -> ColumnStatistics | None:
+    if statistics is None:
+        return None
+    nulls = statistics.null_count if statistics.has_null_count else None
+    low = high = None
+    if statistics.has_min_max:
+        try:
+            low, high = statistics.min, statistics.max
+        except (ValueError, OverflowError, NotImplementedError, pa.ArrowException):
+            low = high = None
+        if isinstance(low, bytes) != isinstance(high, bytes):
+            low = high = None
+    return ColumnStatistics(minimum=low, maximum=high, null_count=nulls, value_count=rows, exact=False)
+
+
+@dataclass
+class OrcBaseFile:
+    """An ORC file; its stripes are the row groups."""
+
+    storage: Storage
+    path: str
+    row_groups: tuple[RowGroup, ...] = field(init=False)
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        from pyarrow import orc
+
+        with _Guard(self.storage.describe(self.path)):
+            self._file = orc.ORCFile(self.storage.open(self.path))
+            self.schema = self._file.schema.remove_metadata()
+            self.row_groups = (RowGroup(0, 0, self._file.nrows),)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._file.nrows)
+
+    @property
+    def footer(self) -> Mapping[bytes, bytes]:
+        return self._file.metadata.metadata if hasattr(self._file.metadata, "metadata") else {}
+
+    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]:
+        return {}
+
+    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table:
+        tables = [table for _, table in self.batches(columns, groups)]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
+
+    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
+        if not groups:
+            return
+        if not columns:
+            yield 0, _rows_without_columns(self.num_rows)
+            return
+        start = 0
+        with _Guard(self.storage.describe(self.path)):
+            for stripe in range(self._file.nstripes):
+                table = pa.Table.from_batches([self._file.read_stripe(stripe, columns=list(columns))])
+                yield start, table.select(list(columns))
+                start += table.num_rows
+
+
+@dataclass
+class LanceBaseFile:
+    """A Lance file, through the `lance` extra."""
+
+    storage: Storage
+    path: str
+    row_groups: tuple[RowGroup, ...] = field(init=False)
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            from lance.file import LanceFileReader
+        except ImportError as error:
+            raise MissingDependency(
+                f"{self.storage.describe(self.path)}: is a Lance file; install headwater[lance] to read it"
+            ) from error
+        with _Guard(self.storage.describe(self.path)):
+            self._file = LanceFileReader(self.storage.absolute(self.path))
+            metadata = self._file.metadata()
+            self.schema = metadata.schema.remove_metadata()
+            self.row_groups = (RowGroup(0, 0, metadata.num_rows),)
+
+    @property
+    def num_rows(self) -> int:
+        return self.row_groups[0].rows
+
+    @property
+    def footer(self) -> Mapping[bytes, bytes]:
+        return {}
+
+    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]:
+        return {}
+
+    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table:
+        tables = [table for _, table in self.batches(columns, groups)]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
+
+    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
+        if not groups:
+            return
+        start = 0
+        with _Guard(self.storage.describe(self.path)):
+            for batch in self._file.read_all(batch_size=BATCH_ROWS).to_batches():
+                table = pa.Table.from_batches([batch]).select(list(columns))
+                yield start, table
+                start += batch.num_rows

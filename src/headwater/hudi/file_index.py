@@ -1,0 +1,218 @@
+"""Which slices hold the rows of a query. Implements `spec.FileIndex`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from headwater.errors import InstantNotFound
+from headwater.hudi.changes_plan import plan_changes
+from headwater.hudi.keys import describe_partition
+from headwater.hudi.listing import Listing
+from headwater.hudi.schema import TableSchema
+from headwater.hudi.timeline import HudiTimeline
+from headwater.hudi.view import Horizon, ListedFile, build_groups
+from headwater.spec.expressions import Expression, Match, bind, evaluate_partition
+from headwater.spec.model import (
+    FileGroup,
+    FileSlice,
+    Instant,
+    PartitionChanges,
+    PartitionDescriptor,
+    PartitionIncrementalSnapshot,
+    PartitionSnapshot,
+)
+
+Prune = Callable[[PartitionDescriptor, Sequence[FileSlice], Expression], Sequence[FileSlice]]
+
+
+@dataclass
+class PruningReport:
+    """What listing left out, and why; filled while it runs."""
+
+    partitions_total: int = 0
+    partitions_kept: int = 0
+    slices_total: int = 0
+    slices_kept: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class HudiFileIndex:
+    """Lists by the metadata table or by folders, whichever `listing` is."""
+
+    timeline: HudiTimeline
+    listing: Listing
+    schema: TableSchema
+    prune: Prune | None = None
+    base_files_only: bool = False
+    """A read-optimized view: the newest base file of each group, without its logs."""
+    report: PruningReport = field(default_factory=PruningReport, compare=False)
+
+    def list_files_at(
+        self, instant: Instant | None = None, filters: Expression | None = None
+    ) -> list[PartitionSnapshot]:
+        latest = self.timeline.find_latest_completed_action_at(None if instant is None else instant.requested_at)
+        return [
+            PartitionSnapshot(found.partition, latest, found.slices)
+            for found in self.list_files_between(None, instant, filters)
+        ]
+
+    def list_files_between(
+        self, start: Instant | None, end: Instant | None, filters: Expression | None = None
+    ) -> list[PartitionIncrementalSnapshot]:
+        if start is None:
+            return self._snapshot(end, filters)
+        return self._increment(self.instants_between(start, end), end, filters)
+
+    def list_changes_between(
+        self, start: Instant | None, end: Instant | None, filters: Expression | None = None
+    ) -> list[PartitionChanges]:
+        instants = self.instants_between(start, end)
+        found: list[PartitionChanges] = []
+        for partition, changes in plan_changes(self.timeline, self.listing, instants).items():
+            descriptor = self._descriptor(partition)
+            if self._partition_matches(descriptor, filters):
+                found.append(PartitionChanges(descriptor, tuple(instants), tuple(changes)))
+        return found
+
+    def instants_between(self, start: Instant | None, end: Instant | None) -> list[Instant]:
+        """The writes of a range: by completion from version 8 on, by request before (facts 12.3)."""
+        if self.timeline.config.version >= 8:
+            return list(self.timeline.completed_between(_completion(start), _completion(end)))
+        return list(
+            self.timeline.requested_between(
+                None if start is None else start.requested_at, None if end is None else end.requested_at
+            )
+        )
+
+    def groups(self, partition: str, end: Instant | None = None) -> list[FileGroup]:
+        """All committed versions of a partition's file groups."""
+        return build_groups(partition, self.listing.files(partition), self._at(end))
+
+    def _at(self, end: Instant | None) -> Horizon:
+        return Horizon(self.timeline, None if end is None else end.requested_at)
+
+    def _snapshot(self, end: Instant | None, filters: Expression | None) -> list[PartitionIncrementalSnapshot]:
+        if end is not None:
+            self._check_retained(end)
+        horizon = self._at(end)
+        instants = tuple(i for i in self.timeline.commits if horizon.reaches(i.requested_at))
+        found = []
+        for descriptor in self._partitions(self.listing.partitions(), filters):
+            groups = build_groups(descriptor.path, self.listing.files(descriptor.path), horizon)
+            slices = self._latest(descriptor, groups, filters)
+            if slices:
+                found.append(PartitionIncrementalSnapshot(descriptor, instants, slices))
+        return found
+
+    def _increment(
+        self, instants: Sequence[Instant], end: Instant | None, filters: Expression | None
+    ) -> list[PartitionIncrementalSnapshot]:
+        """Slices made of the files that the range wrote, and of nothing else (facts 15.2)."""
+        chosen = frozenset(i.requested_at for i in instants)
+        if not chosen:
+            return []
+        if any(i.requested_at in self.timeline.archived_times for i in instants if i not in self.timeline.files):
+            return self._increment_by_snapshot(instants, chosen, end, filters)
+        written: dict[str, dict[str, ListedFile]] = {}
+        for instant in instants:
+            for stat in self.timeline.metadata(instant).write_stats:
+                if stat.path:
+                    files = written.setdefault(stat.partition, {})
+                    files[stat.name] = ListedFile(stat.name, stat.size or None)
+        horizon = self._until(end)
+        found = []
+        for descriptor in self._partitions(sorted(written), filters):
+            present = {file.name for file in self.listing.files(descriptor.path)}
+            files = list(written[descriptor.path].values())
+            groups = build_groups(descriptor.path, files, horizon)
+            slices = tuple(
+                replace(slice_, instants=chosen)
+                for slice_ in self._latest(descriptor, groups, None)
+            )
+            gone = [path for slice_ in slices for path in slice_.paths if path.rsplit("/", 1)[-1] not in present]
+            if gone:
+                return self._increment_by_snapshot(instants, chosen, end, filters)
+            if slices:
+                found.append(PartitionIncrementalSnapshot(descriptor, tuple(instants), slices))
+        return found
+
+    def _until(self, end: Instant | None) -> Horizon:
+        if end is None:
+            return Horizon(self.timeline)
+        if self.timeline.config.version >= 8:
+            return Horizon(self.timeline, completed_by=_completion(end))
+        return Horizon(self.timeline, requested_by=end.requested_at)
+
+    def _increment_by_snapshot(
+        self,
+        instants: Sequence[Instant],
+        chosen: frozenset[str],
+        end: Instant | None,
+        filters: Expression | None,
+    ) -> list[PartitionIncrementalSnapshot]:
+        """Where files of the range are gone: the table at the range's end, less the rows of other instants."""
+        last = instants[-1] if end is None or end not in self.timeline.files else end
+        return [
+            replace(
+                found,
+                timeline=tuple(instants),
+                slices=tuple(replace(slice_, instants=chosen) for slice_ in found.slices),
+            )
+            for found in self._snapshot(last, filters)
+        ]
+
+    def _latest(
+        self, descriptor: PartitionDescriptor, groups: Iterable[FileGroup], filters: Expression | None
+    ) -> tuple[FileSlice, ...]:
+        if self.base_files_only:
+            slices = [with_base[-1] for g in groups if (with_base := [s for s in g.slices if s.base_file is not None])]
+            slices = [replace(slice_, delta_files=()) for slice_ in slices]
+        else:
+            slices = [latest for group in groups if (latest := group.latest()) is not None]
+        self.report.slices_total += len(slices)
+        if filters is not None and self.prune is not None and slices:
+            slices = list(self.prune(descriptor, slices, bind(filters, self.schema.arrow)))
+        self.report.slices_kept += len(slices)
+        return tuple(slices)
+
+    def _descriptor(self, partition: str) -> PartitionDescriptor:
+        return describe_partition(self.timeline.config, partition, self.schema.arrow)
+
+    def _partitions(self, paths: Sequence[str], filters: Expression | None) -> list[PartitionDescriptor]:
+        found = [self._descriptor(path) for path in paths]
+        kept = [descriptor for descriptor in found if self._partition_matches(descriptor, filters)]
+        self.report.partitions_total += len(found)
+        self.report.partitions_kept += len(kept)
+        return kept
+
+    def _partition_matches(self, descriptor: PartitionDescriptor, filters: Expression | None) -> bool:
+        if filters is None:
+            return True
+        bound = bind(filters, self.schema.arrow)
+        return evaluate_partition(bound, descriptor.as_mapping()) is not Match.NO
+
+    @cached_property
+    def earliest_retained(self) -> str | None:
+        """The oldest instant whose files the cleaner kept; None where nothing was cleaned."""
+        cleans = [i for i in self.timeline.completed() if i.action == "clean"]
+        for clean in reversed(cleans):
+            record = self.timeline.read(clean)
+            if record.get("earliestCommitToRetain"):
+                return str(record["earliestCommitToRetain"])
+        return None
+
+    def _check_retained(self, end: Instant) -> None:
+        earliest = self.earliest_retained
+        latest = self.timeline.find_latest_completed_action_at()
+        if earliest and end.requested_at < earliest and latest is not None and end.requested_at < latest.requested_at:
+            raise InstantNotFound(
+                f"{self.timeline.storage.uri}: files of instant {end.requested_at} were cleaned; the earliest instant "
+                f"that can still be read is {earliest}"
+            )
+
+
+def _completion(instant: Instant | None) -> str | None:
+    return None if instant is None else instant.completed_at or instant.requested_at

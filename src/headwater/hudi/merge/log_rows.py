@@ -1,0 +1,240 @@
+"""The rows of a slice's log files, decoded column-wise, one after the other in the order they apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.hudi.evolution import Renames, conform
+from headwater.hudi.keys import key_columns, record_keys
+from headwater.hudi.log import BlockType, Deletes, LogBlock, data_schema, read_data_block, read_delete_block
+from headwater.hudi.merge.fold import Flags, Rows
+from headwater.hudi.merge.rules import MergeRules
+from headwater.hudi.properties import TableConfig
+
+IS_DELETED, OPERATION = "_hoodie_is_deleted", "_hoodie_operation"
+_DELETE_OPERATIONS = ("D", "-U")
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """All versions that the log holds. Rows of delete blocks are null in every column."""
+
+    table: pa.Table
+    """The columns asked for, in the types of the reader's schema."""
+    keys: pa.ChunkedArray | None
+    """Record keys; None where positions stand for them."""
+    positions: Rows | None
+    """Rows of the base file; None where only keys are known."""
+    ordering: tuple[pa.ChunkedArray, ...]
+    deleted: Flags
+    resets: Flags
+    from_delete_block: Flags
+    absent: dict[str, Flags]
+    """Columns that some blocks do not carry (partial updates), and in which rows."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.deleted)
+
+
+@dataclass(frozen=True)
+class LogReader:
+    """How to turn blocks into rows: which columns, in which types, under which rules."""
+
+    config: TableConfig
+    rules: MergeRules
+    schema: pa.Schema
+    """The table's columns in the types that the reader gives."""
+    renames: Callable[[str], Renames]
+    """Instant → how the reader's columns were called then."""
+
+    def read(self, blocks: Sequence[LogBlock], columns: Sequence[str], *, base_instant: str | None) -> LogRows:
+        """Decode the blocks. Positions are used when every block has them for this base file."""
+        by_position = base_instant is not None and all(_has_positions(block, base_instant) for block in blocks)
+        target = pa.schema([self.schema.field(name) for name in columns])
+        parts = [
+            self._deletes(block, target, by_position=by_position)
+            if block.type is BlockType.DELETE
+            else self._data(block, target, by_position=by_position)
+            for block in blocks
+        ]
+        return _concatenate([part for part in parts if part.num_rows], target, len(self.rules.ordering_fields))
+
+    def _data(self, block: LogBlock, target: pa.Schema, *, by_position: bool) -> LogRows:
+        renames = self.renames(block.instant_time or "")
+        written = data_schema(block)
+        needed = list(dict.fromkeys([*target.names, *self.rules.columns_needed()]))
+        if not by_position:
+            needed += [name for name in key_columns(self.config) if name not in needed]
+        source = {name: renames.get((name,), name) for name in needed}
+        present = [name for name in needed if source[name] in written.names]
+        markers = [name for name in (IS_DELETED, OPERATION) if name in written.names]
+        physical = [source[name] for name in present]
+        raw = read_data_block(block, list(dict.fromkeys([*physical, *markers])))
+        rows = conform(raw, self._schema_of(needed, written), renames)
+        deleted = self._deleted(rows, raw, markers)
+        ordering = tuple(rows.column(name) for name in self.rules.ordering_fields)
+        absent = {}
+        if block.is_partial:
+            absent = {name: np.ones(len(deleted), bool) for name in target.names if name not in present}
+        return LogRows(
+            rows.select(target.names),
+            None if by_position else self._keys(rows),
+            block.positions if by_position else None,
+            ordering,
+            deleted,
+            deleted & _is_default(ordering),
+            np.zeros(len(deleted), bool),
+            absent,
+        )
+
+    def _schema_of(self, names: Sequence[str], written: pa.Schema) -> pa.Schema:
+        """The reader's types; for columns that only merging needs and the reader lacks, the file's."""
+        fields = []
+        for name in names:
+            index = self.schema.get_field_index(name)
+            if index >= 0:
+                fields.append(self.schema.field(index))
+            elif name in written.names:
+                fields.append(written.field(name))
+            else:
+                fields.append(pa.field(name, pa.null()))
+        return pa.schema(fields)
+
+    def _keys(self, rows: pa.Table) -> pa.ChunkedArray:
+        if self.config.populate_meta_fields:
+            return rows.column("_hoodie_record_key")
+        return record_keys(self.config, rows)
+
+    def _deleted(self, rows: pa.Table, raw: pa.Table, markers: Sequence[str]) -> Flags:
+        deleted = np.zeros(rows.num_rows, bool)
+        if IS_DELETED in markers and pa.types.is_boolean(raw.schema.field(IS_DELETED).type):
+            deleted |= _flags(pc.fill_null(raw.column(IS_DELETED), False))
+        if OPERATION in markers:
+            chosen = pc.is_in(raw.column(OPERATION), value_set=pa.array(_DELETE_OPERATIONS))
+            deleted |= _flags(chosen)
+        if self.rules.delete_field is not None:
+            text = pc.cast(rows.column(self.rules.delete_field), pa.string())
+            deleted |= _flags(pc.fill_null(pc.equal(text, self.rules.delete_marker), False))
+        return deleted
+
+    def _deletes(self, block: LogBlock, target: pa.Schema, *, by_position: bool) -> LogRows:
+        deletes = read_delete_block(block)
+        count = len(deletes)
+        names = self.rules.ordering_fields
+        ordering, default = _delete_ordering(deletes, [self._ordering_type(name) for name in names])
+        resets = default if not self.rules.deletes_ignore_ordering else np.ones(count, bool)
+        return LogRows(
+            target.empty_table() if count == 0 else _null_rows(target, count),
+            None if by_position else pa.chunked_array([deletes.key.cast(pa.string())]),
+            block.positions if by_position else None,
+            ordering,
+            np.ones(count, bool),
+            resets,
+            np.ones(count, bool),
+            {},
+        )
+
+    def _ordering_type(self, name: str) -> pa.DataType:
+        index = self.schema.get_field_index(name)
+        return self.schema.field(index).type if index >= 0 else pa.null()
+
+
+def _null_rows(target: pa.Schema, count: int) -> pa.Table:
+    fields = [field.with_nullable(True) for field in target]
+    return pa.Table.from_arrays([pa.nulls(count, field.type) for field in fields], schema=pa.schema(fields))
+
+
+def _has_positions(block: LogBlock, base_instant: str) -> bool:
+    positions = block.positions if block.base_instant_of_positions == base_instant else None
+    return positions is not None and len(positions) > 0
+
+
+def _flags(column: pa.ChunkedArray | pa.Array) -> Flags:
+    found: Flags = np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
+    return found
+
+
+def _is_default(ordering: tuple[pa.ChunkedArray, ...]) -> Flags | np.bool_:
+    """Hudi's "no ordering value" is the int 0, and null becomes it."""
+    if not ordering:
+        return np.bool_(True)
+    if len(ordering) > 1:
+        return np.bool_(False)
+    column = ordering[0]
+    missing = pc.is_null(column)
+    if pa.types.is_int32(column.type):
+        missing = pc.or_(missing, pc.fill_null(pc.equal(column, 0), False))
+    return _flags(missing)
+
+
+def _delete_ordering(deletes: Deletes, types: Sequence[pa.DataType]) -> tuple[tuple[pa.ChunkedArray, ...], Flags]:
+    """The ordering values of deletes in the types of the ordering fields, and which deletes have none to compare.
+
+    A value that is not of the ordering field's kind is as good as none: Hudi lets such a delete win, too.
+    """
+    count = len(deletes)
+    default = _flags(deletes.is_default).copy()
+    if not types:
+        return (), np.ones(count, bool)
+    columns = [pa.nulls(count, kind) for kind in types]
+    for group in deletes.groups:
+        several = pa.types.is_struct(group.values.type)
+        values = [group.values.field(index) for index in range(group.values.type.num_fields)] if several else [group.values]
+        try:
+            typed = [_as_ordering(value, kind) for value, kind in zip(values, types, strict=True)]
+        except (pa.ArrowException, ValueError):
+            default[group.rows] = True
+            continue
+        places = np.full(count, -1, np.int64)
+        places[group.rows] = np.arange(len(group.rows))
+        taken = [value.take(pa.array(places, mask=places < 0)) for value in typed]
+        columns = [pc.coalesce(new, old) for new, old in zip(taken, columns, strict=True)]
+    return tuple(pa.chunked_array([column]) for column in columns), default
+
+
+def _as_ordering(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) and pa.types.is_integer(values.type):
+        return values.cast(pa.int64()).view(kind)
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp(kind.unit), safe=False).cast(kind)
+    if pa.types.is_integer(kind) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.int64()).cast(kind)
+    if pa.types.is_string(kind) != pa.types.is_string(values.type):
+        raise ValueError("text does not compare with other kinds")
+    return values.cast(kind, safe=not pa.types.is_decimal(kind))
+
+
+def _concatenate(parts: Sequence[LogRows], target: pa.Schema, ordering_fields: int) -> LogRows:
+    nullable = pa.schema([field.with_nullable(True) for field in target])
+    if not parts:
+        none = np.zeros(0, bool)
+        empty = pa.chunked_array([], pa.string())
+        return LogRows(nullable.empty_table(), empty, None, (), none, none, none, {})
+    absent: dict[str, Flags] = {}
+    for name in {name for part in parts for name in part.absent}:
+        absent[name] = np.concatenate([part.absent.get(name, np.zeros(part.num_rows, bool)) for part in parts])
+    tables = [part.table.cast(nullable) if part.table.schema != nullable else part.table for part in parts]
+    return LogRows(
+        pa.concat_tables(tables) if nullable.names else tables[0],
+        None if parts[0].keys is None else _chain([part.keys for part in parts if part.keys is not None]),
+        None
+        if parts[0].positions is None
+        else np.concatenate([part.positions for part in parts if part.positions is not None]),
+        tuple(_chain([part.ordering[index] for part in parts]) for index in range(ordering_fields)),
+        np.concatenate([part.deleted for part in parts]),
+        np.concatenate([part.resets for part in parts]),
+        np.concatenate([part.from_delete_block for part in parts]),
+        absent,
+    )
+
+
+def _chain(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    kind = next((column.type for column in columns if not pa.types.is_null(column.type)), columns[0].type)
+    chunks = [chunk.cast(kind) for column in columns for chunk in column.chunks]
+    return pa.chunked_array(chunks, kind)

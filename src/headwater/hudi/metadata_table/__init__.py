@@ -1,0 +1,1 @@
+"""Hudi's metadata table: what its records say and how they merge."""

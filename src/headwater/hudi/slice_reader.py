@@ -1,0 +1,244 @@
+"""Rows of a file slice: the base file's, minus what the log replaced, plus what it wrote. Implements `FileSliceReader`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import ColumnNotFound, InvalidArgument
+from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
+from headwater.hudi.evolution import Renames, conform
+from headwater.hudi.file_names import parse_base_file
+from headwater.hudi.keys import key_columns, record_keys
+from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
+from headwater.hudi.merge.fold import Rows
+from headwater.hudi.merge.log_rows import LogReader
+from headwater.hudi.merge.rules import MergeRules
+from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
+from headwater.hudi.properties import TableConfig
+from headwater.hudi.schema import COMMIT_TIME, SchemaHistory, TableSchema
+from headwater.hudi.timeline import HudiTimeline
+from headwater.spec.expressions import Expression, bind, columns as columns_of, conjunction, evaluate_statistics, filter_batch
+from headwater.spec.expressions import Match
+from headwater.spec.model import ChangeSlice, FileSlice, ReadingMode
+from headwater.storage import Storage
+
+
+@dataclass(frozen=True)
+class SliceContext:
+    """What reading a slice must know of its table."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: HudiTimeline
+    schema: TableSchema
+    history: SchemaHistory
+    rules: Callable[[], MergeRules]
+    constants: Callable[[str], Mapping[str, Any]]
+    """Partition path → columns whose values come from it."""
+    is_valid_instant: Callable[[str], bool]
+    as_of: str | None = None
+    report: Callable[[str], None] = field(default=lambda message: None)
+
+
+@dataclass(frozen=True)
+class HudiSliceReader:
+    """Immutable: each method returns a changed copy."""
+
+    context: SliceContext
+    schema: pa.Schema
+    filter: Expression | None = None
+    mode: ReadingMode = ReadingMode.SNAPSHOT
+
+    def project(self, schema: pa.Schema) -> HudiSliceReader:
+        return replace(self, schema=schema)
+
+    def push_down_filters(self, *filters: Expression) -> HudiSliceReader:
+        added = [bind(one, self.context.schema.arrow) for one in filters]
+        known = [] if self.filter is None else [self.filter]
+        return replace(self, filter=conjunction([*known, *added]))
+
+    def reading_mode(self, mode: ReadingMode) -> HudiSliceReader:
+        return replace(self, mode=mode)
+
+    def open(self, slice_: FileSlice | ChangeSlice) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice, a batch at a time."""
+        if isinstance(slice_, ChangeSlice):
+            from headwater.hudi.changes import read_changes
+
+            yield from read_changes(self, slice_)
+            return
+        for table in self._tables(slice_):
+            yield from table.to_batches()
+
+    def _tables(self, slice_: FileSlice) -> Iterator[pa.Table]:
+        read = _SliceRead(self, slice_)
+        for table in read.tables():
+            if self.filter is not None:
+                table = filter_batch(self.filter, table)
+            if table.num_rows:
+                yield table.select(self.schema.names)
+
+
+class _SliceRead:
+    """One reading of one slice."""
+
+    def __init__(self, reader: HudiSliceReader, slice_: FileSlice) -> None:
+        self.context = reader.context
+        self.slice = slice_
+        self.filter = reader.filter
+        self.with_logs = reader.mode is not ReadingMode.SNAPSHOT_READ_OPTIMIZED
+        self.constants = dict(self.context.constants(slice_.group.partition))
+        self.target = self._target(reader)
+
+    def _target(self, reader: HudiSliceReader) -> pa.Schema:
+        """The reader's columns, then those that only its filter looks at."""
+        fields = {f.name: f for f in reader.schema}
+        extra = set() if self.filter is None else set(columns_of(self.filter))
+        if self.slice.instants is not None:
+            extra.add(COMMIT_TIME)
+        for name in sorted(extra - fields.keys()):
+            index = self.context.schema.arrow.get_field_index(name)
+            if index < 0:
+                raise ColumnNotFound(f"no column {name!r}; the table has: {', '.join(self.context.schema.arrow.names)}")
+            fields[name] = self.context.schema.arrow.field(index)
+        return pa.schema([f.with_nullable(True) for f in fields.values()])
+
+    def tables(self) -> Iterator[pa.Table]:
+        base_ref = self.slice.base_file
+        base = open_base_file(self.context.storage, base_ref.path) if base_ref is not None else None
+        merged = self._merge(base) if self.with_logs and self.slice.delta_files else None
+        if base is not None:
+            yield from self._base_tables(base, merged)
+        if merged is not None and merged.added.num_rows:
+            yield self._finish(merged.added)
+
+    def _base_tables(self, base: BaseFile, merged: Merged | None) -> Iterator[pa.Table]:
+        instant = self._base_instant()
+        renames = self._renames(instant)
+        groups = self._groups(base, renames)
+        columns = self._physical(base.schema, self.target.names, renames)
+        dropped = merged.dropped if merged is not None else np.zeros(0, np.int64)
+        for start, table in base.batches(columns, groups):
+            if len(dropped):
+                table = _without(table, start, dropped)
+            if table.num_rows:
+                yield self._finish(conform(table, self.target, renames))
+
+    def _finish(self, table: pa.Table) -> pa.Table:
+        """Partition values from the path, and the rows of the asked-for instants alone."""
+        for name, value in self.constants.items():
+            index = table.schema.get_field_index(name)
+            if index >= 0:
+                kind = table.schema.field(index).type
+                column = pa.repeat(pa.scalar(value, kind), table.num_rows)
+                table = table.set_column(index, table.schema.field(index), column)
+        if self.slice.instants is not None:
+            wanted = pa.array(sorted(self.slice.instants), pa.string())
+            table = table.filter(pc.is_in(table.column(COMMIT_TIME), value_set=wanted))
+        return table
+
+    def _base_instant(self) -> str:
+        name = parse_base_file(self.slice.base_file.name) if self.slice.base_file is not None else None
+        return name.instant if name is not None else self.slice.base_instant
+
+    def _renames(self, instant: str) -> Renames:
+        return self.context.history.renames(self.context.schema.internal, instant)
+
+    def _physical(self, schema: pa.Schema, names: Sequence[str], renames: Renames) -> list[str]:
+        """What the asked-for columns are called in a file, where it has them."""
+        sources = [renames.get((name,), name) for name in names if name not in self.constants]
+        return list(dict.fromkeys(source for source in sources if source is not None and source in schema.names))
+
+    def _groups(self, base: BaseFile, renames: Renames) -> Sequence[RowGroup]:
+        """Row groups that may hold a matching row. Rows that the log replaced do not matter: they go anyway."""
+        if self.filter is None:
+            return base.row_groups
+        names = {renames.get((name,), name): name for name in columns_of(self.filter)}
+        kept = []
+        for group in base.row_groups:
+            known = {
+                names[source]: statistics
+                for source, statistics in base.statistics(group).items()
+                if source in names and names[source] not in self.constants
+            }
+            if evaluate_statistics(self.filter, known) is not Match.NO:
+                kept.append(group)
+        return kept
+
+    def _blocks(self) -> list[LogBlock]:
+        found: list[LogBlock] = []
+        for ref in self.slice.delta_files:
+            for block in scan_blocks(self.context.storage, ref.path):
+                if block.type is BlockType.CORRUPT:
+                    self.context.report(f"{block.describe()}: {block.length} bytes skipped")
+                found.append(block)
+        return select_blocks(
+            found,
+            is_valid_instant=self.context.is_valid_instant,
+            latest=self.context.as_of,
+            instants=self.slice.instants,
+        )
+
+    def _merge(self, base: BaseFile | None) -> Merged | None:
+        blocks = self._blocks()
+        if not blocks:
+            return None
+        rules = self.context.rules()
+        types = pa.schema([*self.target, *(f for f in self.context.schema.arrow if f.name not in self.target.names)])
+        columns = list(self.target.names)
+        log = LogReader(self.context.config, rules, types, self._renames).read(
+            blocks, columns, base_instant=self._base_instant() if base is not None else None
+        )
+        rows = None if base is None else self._base_rows(base, types)
+        return merge_slice(log, rows, rules, self.context.schema.defaults)
+
+    def _base_rows(self, base: BaseFile, types: pa.Schema) -> BaseRows:
+        renames = self._renames(self._base_instant())
+
+        def typed(names: Sequence[str]) -> pa.Schema:
+            return pa.schema([types.field(name).with_nullable(True) for name in names])
+
+        def read(names: Sequence[str]) -> pa.Table:
+            sources = [renames.get((name,), name) for name in names]
+            physical = [source for source in sources if source is not None and source in base.schema.names]
+            return conform(base.read(list(dict.fromkeys(physical)), base.row_groups), typed(names), renames)
+
+        def keys() -> pa.ChunkedArray:
+            table = read(key_columns(self.context.config))
+            if self.context.config.populate_meta_fields:
+                return table.column(0)
+            return record_keys(self.context.config, table)
+
+        def column(name: str, positions: Rows) -> pa.ChunkedArray:
+            return read([name]).column(0).take(pa.array(positions))
+
+        def rows(positions: Rows) -> pa.Table:
+            return read(self.target.names).take(pa.array(positions))
+
+        return BaseRows(base.num_rows, keys, column, rows)
+
+
+def _without(table: pa.Table, start: int, dropped: Rows) -> pa.Table:
+    """The rows of a batch that begins at a position, less the dropped ones."""
+    low, high = np.searchsorted(dropped, [start, start + table.num_rows])
+    if low == high:
+        return table
+    keep = np.ones(table.num_rows, bool)
+    keep[dropped[low:high] - start] = False
+    return table.filter(pa.array(keep))
+
+
+def check_projection(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """The asked-for columns of a schema, in the order asked for."""
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise ColumnNotFound(f"no column {', '.join(map(repr, missing))}; the table has: {', '.join(schema.names)}")
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"columns={list(names)} names a column twice; name each once")
+    return pa.schema([schema.field(name) for name in names])

@@ -1,0 +1,130 @@
+"""A Hudi table, opened: configuration, timeline and schema, and the readers that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.errors import InstantNotFound
+from headwater.hudi.file_index import HudiFileIndex
+from headwater.hudi.keys import describe_partition
+from headwater.hudi.listing import FolderListing, Listing
+from headwater.hudi.merge.rules import MergeRules, merge_rules
+from headwater.hudi.properties import TableConfig, load_config
+from headwater.hudi.schema import META_SCHEMA, SchemaHistory, TableSchema, load_schema_history, resolve_schema
+from headwater.hudi.slice_reader import HudiSliceReader, SliceContext
+from headwater.hudi.timeline import HudiTimeline, as_instant_text, load_timeline
+from headwater.spec.model import Instant, ReadingMode
+from headwater.storage import Storage
+
+
+@dataclass(frozen=True)
+class HudiTable:
+    """One state of a table: what its timeline said when it was opened. Open it again to see later commits."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: HudiTimeline
+    use_metadata: bool = True
+    warnings: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    @classmethod
+    def open(cls, storage: Storage, *, metadata: bool = True) -> HudiTable:
+        config = load_config(storage)
+        return cls(storage, config, load_timeline(storage, config), metadata)
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The newest schema."""
+        return self._schema_at(None)
+
+    def schema_at(self, instant: Instant | None) -> TableSchema:
+        return self.schema if instant is None else self._schema_at(instant.requested_at)
+
+    def _schema_at(self, as_of: str | None) -> TableSchema:
+        found = resolve_schema(self.timeline, as_of) or self._schema_of_files()
+        if self.config.drop_partition_columns:
+            missing = [name for name in self.config.partition_fields if name not in found.arrow.names]
+            fields = [*found.arrow, *(pa.field(name, pa.string()) for name in missing)]
+            found = TableSchema(pa.schema(fields), found.avro, found.internal)
+        return found
+
+    def _schema_of_files(self) -> TableSchema:
+        """No commit wrote a schema down: the newest base file tells it."""
+        from headwater.hudi.base_file import open_base_file
+
+        for instant in reversed(self.timeline.commits):
+            for stat in self.timeline.metadata(instant).write_stats:
+                if stat.path and stat.path.rsplit(".", 1)[-1] in ("parquet", "orc", "lance"):
+                    schema = open_base_file(self.storage, stat.path).schema
+                    user = [f for f in schema if f.name not in META_SCHEMA.names]
+                    return TableSchema(pa.schema([*META_SCHEMA, *user]))
+        return TableSchema(META_SCHEMA)
+
+    @cached_property
+    def history(self) -> SchemaHistory:
+        return load_schema_history(self.timeline) if self.schema.internal is not None else SchemaHistory()
+
+    @cached_property
+    def listing(self) -> Listing:
+        return FolderListing(self.storage, self.config)
+
+    @cached_property
+    def rules(self) -> MergeRules:
+        return merge_rules(self.config)
+
+    def file_index(self, schema: TableSchema | None = None, *, base_files_only: bool = False) -> HudiFileIndex:
+        return HudiFileIndex(self.timeline, self.listing, schema or self.schema, base_files_only=base_files_only)
+
+    def instant_at(self, when: object) -> Instant:
+        """The newest completed write at a point in time: an instant, a timestamp or a date."""
+        text = as_instant_text(when, in_utc=self.config.timeline_in_utc)
+        found = self.timeline.find_latest_completed_action_at(text)
+        if found is not None:
+            return Instant(text, found.action, completed_at=found.completed_at)
+        if self.timeline.start is not None and any(a.requested_at <= text for a in self.timeline.history):
+            return Instant(text, "commit", completed_at=text)
+        first = self.timeline.commits[0].requested_at if self.timeline.commits else None
+        raise InstantNotFound(
+            f"{self.storage.uri}: nothing was committed by {text}; "
+            + (f"the history begins at {first}" if first else "the table has no commits")
+        )
+
+    def bound_of_range(self, when: object) -> Instant:
+        """An end of a range: a commit by its instant, or any point in time.
+
+        A text that is a commit's instant stands for that commit; any other is a time on the clock that orders this
+        table's commits: completion from version 8 on, request before.
+        """
+        text = as_instant_text(when, in_utc=self.config.timeline_in_utc)
+        for instant in self.timeline.commits:
+            if instant.requested_at == text:
+                return instant
+        return Instant(text, "", completed_at=text)
+
+    def reader(
+        self, schema: TableSchema, *, mode: ReadingMode = ReadingMode.SNAPSHOT, as_of: str | None = None
+    ) -> HudiSliceReader:
+        context = SliceContext(
+            self.storage,
+            self.config,
+            self.timeline,
+            schema,
+            self.history,
+            lambda: self.rules,
+            self._constants(schema, mode),
+            self.timeline.is_committed,
+            as_of,
+            self.warnings.append,
+        )
+        return HudiSliceReader(context, schema.arrow, None, mode)
+
+    def _constants(self, schema: TableSchema, mode: ReadingMode) -> Callable[[str], Mapping[str, Any]]:
+        """Columns that take their values from the partition path."""
+        if not self.config.drop_partition_columns:
+            return lambda partition: {}
+        return lambda partition: describe_partition(self.config, partition, schema.arrow).as_mapping()

@@ -1,0 +1,302 @@
+"""The public face: open a table, scan it, look into it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.errors import InvalidArgument, MissingDependency
+from headwater.hudi.changes import change_schema
+from headwater.hudi.schema import TableSchema
+from headwater.hudi.slice_reader import HudiSliceReader, check_projection
+from headwater.hudi.table import HudiTable
+from headwater.pipeline import parse_memory, run
+from headwater.plan import PlanStep, ScanPlan, ScanTask
+from headwater.spec.expressions import Expression, bind, to_expression
+from headwater.spec.model import Instant, ReadingMode
+from headwater.storage import Storage
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+
+def open_table(path: str | os.PathLike[str], *, metadata: bool = True, filesystem: Any = None) -> Table:
+    """Open the table at a path or URI.
+
+    Parameters
+    ----------
+    metadata
+        Whether to list and prune by the table's metadata table. The rows are the same without it.
+    filesystem
+        A pyarrow or fsspec filesystem; by default the one that the URI names.
+
+    >>> from headwater.demo import demo_table
+    >>> open_table(demo_table("trips")).version
+    9
+    """
+    return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it was when it was opened. `refresh()` gives it as it is now."""
+
+    hudi: HudiTable
+
+    @property
+    def name(self) -> str:
+        return self.hudi.config.name
+
+    @property
+    def uri(self) -> str:
+        return self.hudi.storage.uri
+
+    @property
+    def version(self) -> int:
+        return self.hudi.config.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The newest schema, meta columns first."""
+        return self.hudi.schema.arrow
+
+    def refresh(self) -> Table:
+        """The same table with what has been committed since."""
+        return Table(HudiTable.open(self.hudi.storage, metadata=self.hudi.use_metadata))
+
+    def scan(
+        self,
+        *,
+        filter: str | Expression | None = None,
+        columns: Sequence[str] | None = None,
+        as_of: object = None,
+        limit: int | None = None,
+        mode: str = "snapshot",
+        memory: str | int | None = None,
+        threads: int | None = None,
+    ) -> Scan:
+        """Rows of the table as they are, or as they were at an instant, a timestamp or a date."""
+        kinds = {"snapshot": ReadingMode.SNAPSHOT, "read_optimized": ReadingMode.SNAPSHOT_READ_OPTIMIZED}
+        if mode not in kinds:
+            raise InvalidArgument(f"mode={mode!r}; known: {', '.join(kinds)}; for ranges use incremental() or changes()")
+        return Scan(self, kinds[mode], _expression(filter), _names(columns), as_of, None, None, limit, memory, threads)
+
+    def incremental(
+        self,
+        start: object = None,
+        end: object = None,
+        *,
+        filter: str | Expression | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        memory: str | int | None = None,
+        threads: int | None = None,
+    ) -> Scan:
+        """Rows that changed after `start`, up to and with `end`, as they were at `end`."""
+        return Scan(
+            self,
+            ReadingMode.INCREMENTAL,
+            _expression(filter),
+            _names(columns),
+            None,
+            start,
+            end,
+            limit,
+            memory,
+            threads,
+        )
+
+    def changes(
+        self,
+        start: object = None,
+        end: object = None,
+        *,
+        filter: str | Expression | None = None,
+        limit: int | None = None,
+        memory: str | int | None = None,
+        threads: int | None = None,
+    ) -> Scan:
+        """Each change made after `start`, up to and with `end`: its operation, and the row before and after it."""
+        return Scan(self, ReadingMode.CDC, _expression(filter), None, None, start, end, limit, memory, threads)
+
+
+def _expression(filter: str | Expression | None) -> Expression | None:
+    return None if filter is None else to_expression(filter)
+
+
+def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns={columns!r} is one text; give a list of column names")
+    return None if columns is None else tuple(columns)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A read that has not run yet. Scans do not change: each method returns a new one, or runs it."""
+
+    table: Table
+    mode: ReadingMode
+    filter: Expression | None = None
+    columns: tuple[str, ...] | None = None
+    as_of: object = None
+    start: object = None
+    end: object = None
+    limit: int | None = None
+    memory: str | int | None = None
+    threads: int | None = None
+
+    def where(self, filter: str | Expression) -> Scan:
+        """Only rows that match this too."""
+        added = to_expression(filter)
+        return replace(self, filter=added if self.filter is None else to_expression([self.filter, added]))
+
+    def select(self, *columns: str) -> Scan:
+        """Only these columns."""
+        return replace(self, columns=tuple(columns))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._output(self._table_schema())
+
+    def plan(self) -> ScanPlan:
+        """What the scan will read. Nothing but metadata is touched."""
+        return self._plan()[0]
+
+    def explain(self) -> str:
+        """The plan as text: each pass, what it kept and why."""
+        return str(self.plan())
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of Arrow batches; no slice is held whole before the first one comes."""
+        plan, reader = self._plan()
+        budget, threads = parse_memory(self.memory), self._threads()
+
+        def read(task: ScanTask) -> Iterator[pa.RecordBatch]:
+            return reader.open(task.slice)
+
+        left = self.limit
+        for batch in run(plan.tasks, read, threads=threads, budget=budget):
+            if left is not None:
+                if left <= 0:
+                    return
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if left == 0:
+                return
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one Arrow table."""
+        schema = self.schema
+        return pa.Table.from_batches([batch.cast(schema) for batch in self.to_batches()], schema=schema)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows as a pandas data frame."""
+        _need("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a Polars data frame."""
+        import polars
+
+        found = polars.from_arrow(self.to_arrow())
+        assert isinstance(found, polars.DataFrame)
+        return found
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, streamed when it is queried."""
+        _need("duckdb")
+        import duckdb
+
+        return (connection or duckdb.connect()).from_arrow(self.to_reader())
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream."""
+        schema = self.schema
+        return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in self.to_batches()))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def _threads(self) -> int:
+        if self.threads is not None and self.threads < 1:
+            raise InvalidArgument(f"threads={self.threads}; give at least 1")
+        return self.threads or min(os.cpu_count() or 1, 8)
+
+    def _table_schema(self) -> TableSchema:
+        """Time travel gives the columns of its commit, every other mode the newest."""
+        hudi = self.table.hudi
+        return hudi.schema if self.as_of is None else hudi.schema_at(hudi.instant_at(self.as_of))
+
+    def _output(self, schema: TableSchema) -> pa.Schema:
+        if self.mode is ReadingMode.CDC:
+            return change_schema(schema.arrow)
+        names = schema.arrow.names if self.columns is None else self.columns
+        return pa.schema([f.with_nullable(True) for f in check_projection(schema.arrow, names)])
+
+    def _plan(self) -> tuple[ScanPlan, HudiSliceReader]:
+        if self.limit is not None and self.limit < 0:
+            raise InvalidArgument(f"limit={self.limit}; give 0 or more")
+        hudi = self.table.hudi
+        schema = self._table_schema()
+        output = self._output(schema)
+        filters = None if self.filter is None else bind(self.filter, schema.arrow)
+        index = hudi.file_index(schema, base_files_only=self.mode is ReadingMode.SNAPSHOT_READ_OPTIMIZED)
+        instant: Instant | None = None
+        instants: tuple[Instant, ...] = ()
+        tasks: list[ScanTask] = []
+        as_of: str | None = None
+        if self.mode in (ReadingMode.SNAPSHOT, ReadingMode.SNAPSHOT_READ_OPTIMIZED):
+            instant = None if self.as_of is None else hudi.instant_at(self.as_of)
+            as_of = None if instant is None else instant.requested_at
+            for found in index.list_files_at(instant, filters):
+                tasks += [ScanTask(found.partition, slice_) for slice_ in found.slices]
+            instant = instant or hudi.timeline.find_latest_completed_action_at()
+        else:
+            start = hudi.bound_of_range(self.start if self.start is not None else "0" * 17)
+            end = None if self.end is None else hudi.bound_of_range(self.end)
+            instants = tuple(index.instants_between(start, end))
+            if self.mode is ReadingMode.INCREMENTAL:
+                for part in index.list_files_between(start, end, filters):
+                    tasks += [ScanTask(part.partition, slice_) for slice_ in part.slices]
+                if hudi.config.version < 8 and end is not None:
+                    as_of = end.requested_at
+            else:
+                for changed in index.list_changes_between(start, end, filters):
+                    tasks += [ScanTask(changed.partition, change) for change in changed.changes]
+        report = index.report
+        steps = [
+            PlanStep("prune partitions", report.partitions_total, report.partitions_kept, "partitions"),
+            PlanStep("prune slices", report.slices_total, report.slices_kept, "slices", "; ".join(report.notes)),
+        ]
+        plan = ScanPlan(
+            self.table.name, self.mode, output, instant, instants, filters, self.limit, tuple(steps), tuple(tasks)
+        )
+        reader = hudi.reader(schema, mode=self.mode, as_of=as_of)
+        if self.mode is not ReadingMode.CDC:
+            reader = reader.project(output)
+        if filters is not None:
+            reader = reader.push_down_filters(filters)
+        return plan, reader
+
+
+def _need(package: str) -> None:
+    try:
+        __import__(package)
+    except ImportError as error:
+        raise MissingDependency(f"{package} is not installed; install headwater[{package}]") from error
