@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.queries import HEADWATER, HUDI_RS, PLAIN, SAME_FILES
-from benchmarks.results import Figures, Result
+from benchmarks.results import Figures, Result, growth
 
 SYSTEMS = (PLAIN, SAME_FILES, HEADWATER, HUDI_RS)
 _COLOURS = {PLAIN: "#9aa5b1", SAME_FILES: "#5b6b7b", HEADWATER: "#0b7285", HUDI_RS: "#e8890c"}
@@ -40,6 +40,9 @@ def print_table(console: Console, results: Sequence[Result], caption: str) -> No
         costs.add_row(result.query.title, *(_cost(found) for found in row))
     console.print(ratios)
     console.print(costs)
+    for system, by_meaning in growth(results).items():
+        told = ", ".join(f"{factor:.1f}× for {meaning}" for meaning, factor in by_meaning.items())
+        console.print(f"planning with {system}: {told}", highlight=False)
     for line in problems(results):
         console.print(Text(line, style="yellow"))
 

@@ -17,6 +17,11 @@ from typing import Any, Literal
 from benchmarks.measure import Measured
 from benchmarks.queries import HEADWATER, Query
 
+GROWTH = {
+    "ten times the files": ("plan_1k", "plan_10k"),
+    "fifty times the partitions asked": ("plan_10k", "plan_10k_50"),
+}
+
 Verdict = Literal["met", "missed", "no figure", "wrong answer", "not applicable", ""]
 
 
@@ -121,6 +126,18 @@ def _agree(one: Measured, other: Measured) -> bool:
     return math.isclose(one.checksum, other.checksum, rel_tol=1e-9)
 
 
+def growth(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """How planning grows, by system: with ten times the table, and with fifty times the partitions asked for."""
+    by_name = {result.query.name: result.figures for result in results}
+    found: dict[str, dict[str, float]] = {}
+    for meaning, (small, large) in GROWTH.items():
+        for system, less in by_name.get(small, {}).items():
+            more = by_name.get(large, {}).get(system)
+            if more is not None and less.usable and more.usable and less.warm_seconds and more.warm_seconds:
+                found.setdefault(system, {})[meaning] = more.warm_seconds / less.warm_seconds
+    return found
+
+
 def machine() -> dict[str, Any]:
     """The facts without which a figure means nothing."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -149,6 +166,7 @@ def write_json(path: Path, results: Sequence[Result], facts: Mapping[str, Any]) 
         "made_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": machine(),
         **facts,
+        "planning_growth": growth(results),
         "queries": [_as_json(result) for result in results],
     }
     path.parent.mkdir(parents=True, exist_ok=True)

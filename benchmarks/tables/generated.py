@@ -13,18 +13,12 @@ import pyarrow.compute as pc
 
 from benchmarks.tables import commit as commits
 from benchmarks.tables import log_block, rows
+from benchmarks.tables.metadata_table import META_COLUMNS, write_files_partition
 from benchmarks.tables.plain import ROWS_PER_FILE, Progress, write_parquet
 
 NAME = "bench"
 INSERT, INSERT_DONE = "20240101000000000", "20240101000030000"
 UPDATE, UPDATE_DONE = "20240102000000000", "20240102000030000"
-META_COLUMNS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-)
 MANY_SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("qty", pa.int64())])
 ROWS_PER_TINY_FILE = 4
 
@@ -49,8 +43,10 @@ def write_merge_on_read(table: Path, total: int, logs: Logs, progress: Progress)
     commits.write_commit(table, commits.Commit(UPDATE, UPDATE_DONE, "deltacommit", "UPSERT", schema, tuple(stats)))
 
 
-def write_many_files(table: Path, partitions: int, files: int, progress: Progress) -> None:
-    """`partitions` × `files` files of four rows, without a metadata table."""
+def write_many_files(
+    table: Path, partitions: int, files: int, progress: Progress, *, metadata_table: bool = True
+) -> None:
+    """`partitions` × `files` files of four rows."""
     commits.write_properties(table, name=NAME, kind="COPY_ON_WRITE", key="id", ordering="ts", partition="part")
     progress(f"generating {partitions} × {files} small files")
     stats: list[commits.WriteStat] = []
@@ -72,6 +68,8 @@ def write_many_files(table: Path, partitions: int, files: int, progress: Progres
             stats.append(_write_base(table, partition, number * files + file, records))
     schema = log_block.avro_schema(MANY_SCHEMA, NAME)
     commits.write_commit(table, commits.Commit(INSERT, INSERT_DONE, "commit", "BULK_INSERT", schema, tuple(stats)))
+    if metadata_table:
+        write_files_partition(table, stats, INSERT_DONE)
 
 
 def _bulk_insert(table: Path, total: int, progress: Progress) -> None:

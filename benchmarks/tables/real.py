@@ -60,7 +60,7 @@ def write_tables(
         cache.clear(path)
         if step["do"] == "add_metadata_table":
             path.mkdir(parents=True)
-            generated.write_many_files(path, *step["shape"], progress)
+            generated.write_many_files(path, *step["shape"], progress, metadata_table=False)
     by_table = {step["table"]: step for step in steps}
     progress(f"Spark and Hudi {HUDI_VERSION}: {steps[0]['table']}")
     waiting = [step["table"] for step in steps]

@@ -17,7 +17,7 @@ import pytest
 from benchmarks import embedded, results
 from benchmarks.measure import Measured
 from benchmarks.queries import HEADWATER, PLAIN, Query, Target, queries
-from benchmarks.tables import cache, commit, generated, log_block, plain, rows
+from benchmarks.tables import cache, commit, generated, log_block, metadata_table, plain, rows
 from benchmarks.tables.build import build
 from pyroaring import BitMap64
 
@@ -65,7 +65,7 @@ def read_records(kind: int, header: dict[int, str], content: bytes) -> pa.Table:
     return pa.Table.from_pylist(records, schema=pa.schema([*META, *rows.SCHEMA]))
 
 
-META = [(name, pa.string()) for name in generated.META_COLUMNS]
+META = [(name, pa.string()) for name in metadata_table.META_COLUMNS]
 
 
 def test_keys_are_unique_and_ts_ascends_within_a_city() -> None:
@@ -130,9 +130,26 @@ def test_timeline_lists_every_file_with_its_size(tmp_path: Path) -> None:
 
 
 def test_a_table_of_many_files_has_them(tmp_path: Path) -> None:
-    generated.write_many_files(tmp_path, 3, 4, silent)
+    generated.write_many_files(tmp_path, 3, 4, silent, metadata_table=False)
     assert len(list(tmp_path.glob("part=*/*.parquet"))) == 12
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 12 * generated.ROWS_PER_TINY_FILE
+
+
+def test_the_metadata_table_lists_every_file(tmp_path: Path) -> None:
+    from headwater.hudi.hfile import BytesSource, HFileReader
+
+    generated.write_many_files(tmp_path, 3, 4, silent)
+    (hfile,) = (tmp_path / ".hoodie" / "metadata" / "files").glob("*.hfile")
+    schema = fastavro.parse_schema(metadata_table.SCHEMA)
+    listed = {}
+    for key, value in HFileReader(BytesSource(hfile.read_bytes()), hfile.name).scan():
+        record = fastavro.schemaless_reader(io.BytesIO(value), schema)
+        listed[bytes(key).decode()] = {name: info["size"] for name, info in record["filesystemMetadata"].items()}
+    assert set(listed.pop("__all_partitions__")) == {"part=p00000", "part=p00001", "part=p00002"}
+    files = tmp_path.glob("part=*/*.parquet")
+    assert {(p, n): size for p, found in listed.items() for n, size in found.items()} == {
+        (f.parent.name, f.name): f.stat().st_size for f in files
+    }
 
 
 def test_commit_metadata_has_the_fields_in_hudis_order() -> None:
