@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -79,9 +79,9 @@ def decode_rows(
     return pa.Table.from_arrays(found, schema=pa.schema(fields))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """What is derived from a schema once."""
+    """What is derived from a schema once; equal to itself only, so that more can be cached for it."""
 
     record: Record
     arrow: pa.Schema
@@ -167,9 +167,7 @@ def _by_polars(
             return None
         raise _corrupt(error) from None
     for index in plan.unions:
-        if frame.get_column(f"c{index}").n_unique() != 1 or frame.item(0, f"c{index}") != _null_index(
-            plan.record, index
-        ):
+        if not (frame.get_column(f"c{index}") == _null_index(plan.record, index)).all():
             return None
     if length_prefixed:
         _check_lengths(frame.get_column(_LENGTH).to_numpy(), len(view))
@@ -206,11 +204,11 @@ def _by_fastavro(
     for index in wanted:
         field = plan.record.fields[index]
         array = None
-        if avro_wire.smallest(field.type):
-            plain = avro_wire.plain_values(field.type)
+        plain, dtype = _fastavro_types(plan)[index]
+        if dtype is not None:
             values = [row[f"c{index}"] for row in rows]
             try:
-                array = pa.array(values if plain is None else map(plain, values), avro_wire.arrow_type(field.type))
+                array = pa.array(values if plain is None else map(plain, values), dtype)
             except (pa.ArrowException, OverflowError) as error:
                 raise _corrupt(error) from error
         found.append(_column(plan, index, array, count, field.name))
@@ -220,6 +218,36 @@ def _by_fastavro(
 def _fastavro_rows(
     plan: _Plan, view: memoryview, count: int, length_prefixed: bool, *, whole: bool
 ) -> list[dict[str, Any]]:
+    found: Any
+    try:
+        if not whole:
+            stream, row = io.BytesIO(view), _fastavro_schema(plan, length_prefixed)["items"]
+            return [_fastavro_read(stream, row) for _ in range(count)]
+        # One call for all of them: the rows are the items of an array whose count and end we add.
+        stream = io.BytesIO(b"".join([avro_wire.varint(count), view, b"\0"]))
+        found = _fastavro_read(stream, _fastavro_schema(plan, length_prefixed))
+    except Exception as error:
+        raise _corrupt(error) from error
+    if len(found) != count or stream.tell() != len(stream.getbuffer()):
+        raise CorruptFile(f"{len(view)} bytes do not hold {count} Avro records exactly")
+    if length_prefixed:
+        _check_lengths(np.frombuffer(b"".join(row[_LENGTH] for row in found), np.float32), len(view))
+    return list(found)
+
+
+@lru_cache(maxsize=128)
+def _fastavro_types(plan: _Plan) -> list[tuple[Callable[[Any], Any] | None, pa.DataType | None]]:
+    """What makes fastavro's values plain and the Arrow type that they then have, None where a column has no bytes."""
+    return [
+        (avro_wire.plain_values(field.type), avro_wire.arrow_type(field.type))
+        if avro_wire.smallest(field.type)
+        else (None, None)
+        for field in plan.record.fields
+    ]
+
+
+@lru_cache(maxsize=128)
+def _fastavro_schema(plan: _Plan, length_prefixed: bool) -> Any:
     names = avro_wire.Names(native_decimals=False)
     fields = [
         {"name": f"c{index}", "type": names.wire(field.type, field.name)}
@@ -228,22 +256,7 @@ def _fastavro_rows(
     ]
     if length_prefixed:
         fields.insert(0, {"name": _LENGTH, "type": {"type": "fixed", "name": "length", "size": 4}})
-    row = {"type": "record", "name": "row", "fields": fields}
-    found: Any
-    try:
-        if not whole:
-            stream, one = io.BytesIO(view), fastavro.parse_schema(row)
-            return [_fastavro_read(stream, one) for _ in range(count)]
-        # One call for all of them: the rows are the items of an array whose count and end we add.
-        stream = io.BytesIO(b"".join([avro_wire.varint(count), view, b"\0"]))
-        found = _fastavro_read(stream, {"type": "array", "items": row})
-    except Exception as error:
-        raise _corrupt(error) from error
-    if len(found) != count or stream.tell() != len(stream.getbuffer()):
-        raise CorruptFile(f"{len(view)} bytes do not hold {count} Avro records exactly")
-    if length_prefixed:
-        _check_lengths(np.frombuffer(b"".join(row[_LENGTH] for row in found), np.float32), len(view))
-    return list(found)
+    return fastavro.parse_schema({"type": "array", "items": {"type": "record", "name": "row", "fields": fields}})
 
 
 def _fastavro_read(stream: io.BytesIO, schema: Any) -> Any:

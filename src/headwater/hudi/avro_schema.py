@@ -263,7 +263,16 @@ def to_arrow(schema: SchemaLike) -> pa.Schema:
     id: int64 not null
     at: timestamp[us, tz=UTC]
     """
-    return pa.schema([arrow_field(field.name, field.type, field.name) for field in parse(schema).fields])
+    return _to_arrow_text(schema) if isinstance(schema, str) else _record_to_arrow(parse(schema))
+
+
+@lru_cache(maxsize=128)
+def _to_arrow_text(text: str) -> pa.Schema:
+    return _record_to_arrow(parse(text))
+
+
+def _record_to_arrow(record: Record) -> pa.Schema:
+    return pa.schema([arrow_field(field.name, field.type, field.name) for field in record.fields])
 
 
 def arrow_field(name: str, node: AvroType, where: str) -> pa.Field:

@@ -110,7 +110,8 @@ def _read_parquet(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
             return table
         wanted = target if columns is None else pa.schema([target.field(name) for name in columns])
         return table.select(wanted.names).cast(wanted)
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except Exception as error:
+        # Arrow's reader meets damage with errors of many kinds, down to UnicodeDecodeError.
         raise CorruptFile(f"{block.describe()}: its Parquet file cannot be read: {error}") from error
 
 
