@@ -123,7 +123,7 @@ def _read_hfile(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
     table = _decode(block, _with_lengths(values), len(values), columns)
     for name in _KEY_COLUMNS:
         at = table.schema.get_field_index(name)
-        if at >= 0 and len(table) and pc.max(pc.binary_length(table.column(at))).as_py() in (0, None):
+        if at >= 0 and len(table) and pc.max(pc.binary_length(table.column(at))).as_py() == 0:
             try:
                 table = table.set_column(at, table.schema.field(at), keys.cast(pa.string()))
             except pa.ArrowException as error:
