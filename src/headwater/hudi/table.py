@@ -104,6 +104,10 @@ class HudiTable:
         for instant in self.timeline.commits:
             if instant.requested_at == text:
                 return instant
+        if self.timeline.start is not None and text < self.timeline.start and not text.startswith("0"):
+            for archived in self.timeline.history:
+                if archived.requested_at == text:
+                    return archived.instant
         return Instant(text, "", completed_at=text)
 
     def reader(

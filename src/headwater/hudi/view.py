@@ -32,8 +32,12 @@ class Horizon:
     """Whether the bound itself is out of sight."""
 
     def reaches(self, instant: str) -> bool:
-        if self.requested_by is not None and not self._within(instant, self.requested_by):
-            return False
+        return self.sees_request(instant) and self.sees_completion(instant)
+
+    def sees_request(self, instant: str) -> bool:
+        return self.requested_by is None or self._within(instant, self.requested_by)
+
+    def sees_completion(self, instant: str) -> bool:
         if self.completed_by is None:
             return True
         return self._within(self.timeline.completion_of(instant) or instant, self.completed_by)
@@ -41,9 +45,9 @@ class Horizon:
     def _within(self, time: str, bound: str) -> bool:
         return time < bound if self.exclusive else time <= bound
 
-    def may_read(self, instant: str) -> bool:
-        """Whether files of an instant count: it is committed and within sight."""
-        return self.timeline.is_committed(instant) and self.reaches(instant)
+    def may_slice(self, instant: str) -> bool:
+        """Whether files of an instant take part in slicing: it is committed, and completed within sight."""
+        return self.timeline.is_committed(instant) and self.sees_completion(instant)
 
 
 @dataclass
@@ -85,6 +89,7 @@ def build_groups(partition: str, files: Iterable[ListedFile], horizon: Horizon) 
         place = _add_logs_by_completion if timeline.config.version >= 8 else _add_logs_by_name
         place(drafts, logs.get(file_id, ()), horizon)
         _merge_pending(drafts, timeline)
+        _cut(drafts, horizon)
         group = FileGroupId(partition, file_id)
         slices = tuple(drafts[key].frozen(group) for key in sorted(drafts))
         if slices:
@@ -104,7 +109,7 @@ def _base_slices(files: Iterable[tuple[str, str, FileRef]], horizon: Horizon) ->
     drafts: dict[str, _Draft] = {}
     # A retried task leaves the same base file under another write token: the later token won.
     for instant, _, ref in sorted(files, key=lambda file: (file[0], file[1])):
-        if horizon.may_read(instant):
+        if horizon.may_slice(instant):
             drafts[instant] = _Draft(instant, ref)
     return drafts
 
@@ -115,8 +120,8 @@ def _add_logs_by_name(
     """0.x: the log file's name holds its slice's base instant. Which of its blocks count is decided when it is read."""
     for log, ref in logs:
         if log.instant not in drafts:
-            pending = log.instant in horizon.timeline.pending_compactions and horizon.reaches(log.instant)
-            if not (pending or horizon.may_read(log.instant)):
+            pending = log.instant in horizon.timeline.pending_compactions
+            if not (pending or horizon.may_slice(log.instant)):
                 continue
             drafts[log.instant] = _Draft(log.instant)
         drafts[log.instant].logs.append((log, ref))
@@ -132,11 +137,11 @@ def _add_logs_by_completion(
             # A slice written before the upgrade to 1.x: its logs carry the base instant.
             drafts[log.instant].logs.append((log, ref))
             continue
-        if log.instant in timeline.pending_compactions and horizon.reaches(log.instant):
+        if log.instant in timeline.pending_compactions:
             # So do logs of a compaction that was pending when the table was upgraded.
             drafts.setdefault(log.instant, _Draft(log.instant)).logs.append((log, ref))
             continue
-        if not horizon.may_read(log.instant):
+        if not horizon.may_slice(log.instant):
             continue
         completed_at = timeline.completion_of(log.instant) or log.instant
         reached = [base for base in drafts if base <= (completed_at if len(completed_at) == len(base) else log.instant)]
@@ -145,8 +150,26 @@ def _add_logs_by_completion(
 
 
 def _merge_pending(drafts: dict[str, _Draft], timeline: HudiTimeline) -> None:
-    """Logs written while a compaction is pending stand on the slice that it will compact."""
+    """Logs without a base file of their own stand on the slice before them.
+
+    They were written while a compaction is pending; or with the names of 1.x, into a table that was then downgraded.
+    """
     for key in sorted(drafts):
         earlier = [other for other in drafts if other < key]
-        if key in timeline.pending_compactions and drafts[key].base is None and earlier:
+        loose = key in timeline.pending_compactions or timeline.config.version < 8
+        if loose and drafts[key].base is None and earlier:
             drafts[max(earlier)].logs.extend(drafts.pop(key).logs)
+
+
+def _cut(drafts: dict[str, _Draft], horizon: Horizon) -> None:
+    """Forget what was asked for later.
+
+    This comes after slicing: a log that completed after a later compaction was scheduled belongs to that compaction's
+    slice, also for a read that does not reach it.
+    """
+    for key in [key for key in drafts if not horizon.sees_request(key)]:
+        del drafts[key]
+    if horizon.requested_by is None:
+        return
+    for draft in drafts.values():
+        draft.logs = [pair for pair in draft.logs if horizon.sees_request(pair[0].instant)]

@@ -13,6 +13,7 @@ from headwater.hudi.evolution import Renames, conform
 from headwater.hudi.keys import key_columns, record_keys
 from headwater.hudi.log import BlockType, Deletes, LogBlock, data_schema, read_data_block, read_delete_block
 from headwater.hudi.merge.fold import Flags, Rows
+from headwater.hudi.merge.ordering import ordering_types, ordering_values
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.properties import TableConfig
 
@@ -63,7 +64,7 @@ class LogReader:
             else self._data(block, target, by_position=by_position)
             for block in blocks
         ]
-        return _concatenate([part for part in parts if part.num_rows], target, len(self.rules.ordering_fields))
+        return _concatenate([part for part in parts if part.num_rows], target)
 
     def _data(self, block: LogBlock, target: pa.Schema, *, by_position: bool) -> LogRows:
         renames = self.renames(block.instant_time or "")
@@ -78,7 +79,7 @@ class LogReader:
         raw = read_data_block(block, list(dict.fromkeys([*physical, *markers])))
         rows = conform(raw, self._schema_of(needed, written), renames)
         deleted = self._deleted(rows, raw, markers)
-        ordering = tuple(rows.column(name) for name in self.rules.ordering_fields)
+        ordering = ordering_values(self.rules, [rows.column(name) for name in self.rules.ordering_fields])
         absent = {}
         if block.is_partial:
             absent = {name: np.ones(len(deleted), bool) for name in target.names if name not in present}
@@ -126,8 +127,8 @@ class LogReader:
     def _deletes(self, block: LogBlock, target: pa.Schema, *, by_position: bool) -> LogRows:
         deletes = read_delete_block(block)
         count = len(deletes)
-        names = self.rules.ordering_fields
-        ordering, default = _delete_ordering(deletes, [self._ordering_type(name) for name in names])
+        types = ordering_types(self.rules, [self._ordering_type(name) for name in self.rules.ordering_fields])
+        ordering, default = _delete_ordering(deletes, types)
         resets = default if not self.rules.deletes_ignore_ordering else np.ones(count, bool)
         return LogRows(
             target.empty_table() if count == 0 else _null_rows(target, count),
@@ -210,7 +211,7 @@ def _as_ordering(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind, safe=not pa.types.is_decimal(kind))
 
 
-def _concatenate(parts: Sequence[LogRows], target: pa.Schema, ordering_fields: int) -> LogRows:
+def _concatenate(parts: Sequence[LogRows], target: pa.Schema) -> LogRows:
     nullable = pa.schema([field.with_nullable(True) for field in target])
     if not parts:
         none = np.zeros(0, bool)
@@ -226,7 +227,7 @@ def _concatenate(parts: Sequence[LogRows], target: pa.Schema, ordering_fields: i
         None
         if parts[0].positions is None
         else np.concatenate([part.positions for part in parts if part.positions is not None]),
-        tuple(_chain([part.ordering[index] for part in parts]) for index in range(ordering_fields)),
+        tuple(_chain([part.ordering[index] for part in parts]) for index in range(len(parts[0].ordering))),
         np.concatenate([part.deleted for part in parts]),
         np.concatenate([part.resets for part in parts]),
         np.concatenate([part.from_delete_block for part in parts]),

@@ -10,7 +10,6 @@ from headwater.hudi.properties import MergeMode, PartialUpdateMode, TableConfig
 
 _EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
-_DEBEZIUM_UNAVAILABLE = "__debezium_unavailable_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,8 @@ class MergeRules:
     merger: Merger | None = None
     deletes_ignore_ordering: bool = False
     """Payloads of old releases: a delete record wins whatever its ordering value."""
+    ordering_is_sequence: bool = False
+    """The ordering field holds `file.position`, two numbers to be compared one after the other."""
 
     @property
     def by_event_time(self) -> bool:
@@ -74,14 +75,16 @@ def merge_rules(config: TableConfig) -> MergeRules:
         mode = MergeMode(config.merge_mode_declared)
         return MergeRules(mode, config.ordering_fields, config.partial_update_mode, unavailable, field, marker)
     mode, partial = _mode(config, payload, short)
+    is_mysql = short == "debezium.MySqlDebeziumAvroPayload"
     return MergeRules(
         mode,
-        config.ordering_fields,
+        ("_event_seq",) if is_mysql else config.ordering_fields,
         partial,
         None,
         field,
         marker,
         deletes_ignore_ordering=short.startswith("debezium."),
+        ordering_is_sequence=is_mysql,
     )
 
 

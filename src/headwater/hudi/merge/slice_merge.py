@@ -8,17 +8,17 @@ are enough to tell what goes. Whole base rows are read only where columns of bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptFile
 from headwater.hudi.merge.fold import Flags, Folded, Rows, Versions, fold, rounds
 from headwater.hudi.merge.log_rows import IS_DELETED, LogRows
+from headwater.hudi.merge.ordering import ordering_values, ranks
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.properties import PartialUpdateMode
 
@@ -56,7 +56,7 @@ def merge_slice(
         return _merge_custom(log, code, len(ids), positions, matched, base, rules)
     by_event = rules.by_event_time
     gaps = _gaps(log.table, log.absent, rules, defaults or {})
-    rank = _ranks([log.ordering])[0] if by_event else None
+    rank = ranks([log.ordering])[0] if by_event else None
     versions = Versions(code, rank, log.deleted, log.resets, log.from_delete_block, gaps)
     folded = fold(versions, by_event_time=by_event)
     wins = np.ones(len(positions), bool)
@@ -113,34 +113,12 @@ def _match(log: LogRows, ids: pa.Array | Rows, base: BaseRows | None) -> tuple[R
     return positions, matched
 
 
-def _ranks(groups: Sequence[Sequence[pa.ChunkedArray]]) -> list[Rows]:
-    """Numbers that order as the ordering fields do, comparable across the groups."""
-    sizes = [len(group[0]) for group in groups]
-    total: Rows | None = None
-    for columns in zip(*groups, strict=True):
-        rank = _rank(list(columns))
-        total = rank if total is None else total * (int(rank.max(initial=0)) + 1) + rank
-    assert total is not None
-    return list(np.split(total, np.cumsum(sizes)[:-1]))
-
-
-def _rank(columns: list[pa.ChunkedArray]) -> Rows:
-    kind = next((c.type for c in columns if not pa.types.is_null(c.type)), columns[0].type)
-    chunks = [chunk.cast(kind) for column in columns for chunk in column.chunks]
-    series = pl.from_arrow(pa.chunked_array(chunks, kind))
-    assert isinstance(series, pl.Series)
-    if series.dtype.is_numeric():
-        series = series.fill_null(0)
-    ranked: Rows = series.rank("dense").fill_null(0).to_numpy().astype(np.int64)
-    return ranked
-
-
 def _beats_base(log: LogRows, winner: Rows, base: BaseRows, positions: Rows, rules: MergeRules) -> Flags:
     """Whether the log's version wins over the base row: its ordering value is not lower."""
     chosen = pa.array(winner)
     newer = [column.take(chosen) for column in log.ordering]
-    older = [base.column(name, positions) for name in rules.ordering_fields]
-    new_rank, old_rank = _ranks([newer, older])
+    older = ordering_values(rules, [base.column(name, positions) for name in rules.ordering_fields])
+    new_rank, old_rank = ranks([newer, older])
     wins: Flags = log.resets[winner] | (new_rank >= old_rank)
     return wins
 
