@@ -1,5 +1,7 @@
 """Predicates over columns: written as text or in Python, bound to a schema, evaluated on what is at hand."""
 
+from headwater.spec.expressions.batch import evaluate, filter_batch
+from headwater.spec.expressions.bind import bind, resolve
 from headwater.spec.expressions.builder import ColumnBuilder, Filter, col, to_expression
 from headwater.spec.expressions.nodes import (
     And,
@@ -24,10 +26,14 @@ from headwater.spec.expressions.nodes import (
     disjunction,
 )
 from headwater.spec.expressions.parse import parse
+from headwater.spec.expressions.partition import evaluate_partition, residual
+from headwater.spec.expressions.prune import Match, evaluate_statistics
+from headwater.spec.expressions.to_arrow import ArrowFilter, to_arrow
 from headwater.spec.expressions.visitors import LeafVisitor, Visitor, columns, referenced, visit
 
 __all__ = [
     "And",
+    "ArrowFilter",
     "BoundColumn",
     "Column",
     "ColumnBuilder",
@@ -43,18 +49,27 @@ __all__ = [
     "LeafVisitor",
     "Like",
     "Literal",
+    "Match",
     "Not",
     "Or",
     "StartsWith",
     "TrueValue",
     "Value",
     "Visitor",
+    "bind",
     "col",
     "columns",
     "conjunction",
     "disjunction",
+    "evaluate",
+    "evaluate_partition",
+    "evaluate_statistics",
+    "filter_batch",
     "parse",
     "referenced",
+    "residual",
+    "resolve",
+    "to_arrow",
     "to_expression",
     "visit",
 ]

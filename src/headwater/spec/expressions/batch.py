@@ -75,7 +75,22 @@ def filter_batch(bound: Expression, batch: Any) -> Any:
     >>> filter_batch(bind(parse("id != 1"), table.schema), table).to_pylist()
     [{'id': 2}]
     """
-    return batch if bound == TRUE else batch.filter(evaluate(bound, batch))
+    if bound == TRUE:
+        return batch
+    mask = evaluate(bound, batch)
+    schema = batch.schema
+    views = [index for index, type_ in enumerate(schema.types) if _is_view(type_)]
+    if not views:
+        return batch.filter(mask)
+    # Arrow has no kernel that selects from view columns.
+    plain = schema
+    for index in views:
+        plain = plain.set(index, plain.field(index).with_type(plain_type(plain.field(index).type)))
+    return batch.cast(plain).filter(mask).cast(schema)
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(type_) or pa.types.is_binary_view(type_))
 
 
 class Evaluator(Visitor[Any]):

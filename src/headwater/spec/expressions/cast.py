@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -13,15 +14,15 @@ from headwater.spec.expressions.types import Kind, kind_of, plain_type
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 _SPACE = " \t\n\r\v\f"
-_INTEGER = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]*)(?P<rest>\.[0-9]*)?$"
+_INTEGER = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]*)(?:\.[0-9]*)?$"
 _REAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NOT_FINITE = r"^[+-]?(nan|inf|infinity)$"
 _LONGEST_LONG = "9223372036854775807"
-_DATE = r"^(?P<year>[0-9]{4})(-(?P<month>[0-9]{1,2})(-(?P<day>[0-9]{1,2})([ T].*)?)?)?$"
+_DATE = r"^(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"
 _TIMESTAMP = (
-    r"^(?P<year>[0-9]{4})(-(?P<month>[0-9]{1,2})(-(?P<day>[0-9]{1,2})"
-    r"([ T]((?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(:(?P<second>[0-9]{1,2})(\.(?P<fraction>[0-9]{0,9}))?)?"
-    r"\s*(Z|UTC|GMT|(?P<sign>[+-])(?P<hours>[0-9]{1,2})(:?(?P<minutes>[0-9]{2}))?)?)?)?)?)?$"
+    r"^(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
+    r"(?:[ T](?:(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{0,9}))?)?"
+    r"\s*(?:Z|UTC|GMT|(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?)?)?)?)?)?$"
 )
 _NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
@@ -56,8 +57,8 @@ def cast_values(values: Values, type_: pa.DataType) -> Values:
         return values
     if source is Kind.STRING and target is not Kind.STRING:
         return _from_text(values, type_, target)
-    if source is Kind.TIMESTAMP and target is Kind.DECIMAL:
-        return _nanoseconds(values)
+    if source in (Kind.DATE, Kind.TIMESTAMP) and target is Kind.DECIMAL:
+        return _nanoseconds(values.cast(pa.timestamp("s")) if source is Kind.DATE else values)
     if source is Kind.FLOAT and target is Kind.FLOAT:
         return values.cast(type_, safe=False)
     # Integers past 2^53 and long decimals round as doubles; that is what Spark compares.
@@ -76,12 +77,16 @@ def _from_text(values: Values, type_: pa.DataType, kind: Kind) -> Values:
         return _booleans(text)
     if kind is Kind.DATE:
         return _days(pc.extract_regex(text, pattern=_DATE)).cast(pa.date32())
-    return _timestamps(text).cast(type_)
+    return _nanoseconds(_timestamps(text)) if kind is Kind.DECIMAL else _timestamps(text)
 
 
 def _where(condition: Values, values: Values) -> Values:
     """The values where the condition is true, NULL elsewhere."""
     return pc.if_else(condition, values, pa.scalar(None, values.type))
+
+
+def _text(constant: str) -> pa.Scalar:
+    return pa.scalar(constant, pa.large_string())
 
 
 def _integers(text: Values) -> Values:
@@ -90,10 +95,10 @@ def _integers(text: Values) -> Values:
     some_digit = pc.match_substring_regex(text, "[0-9]")
     length = pc.utf8_length(digits)
     negative = pc.equal(sign, "-")
-    longest = pc.if_else(negative, _LONGEST_LONG[:-1] + "8", _LONGEST_LONG)
+    longest = pc.if_else(negative, _text(_LONGEST_LONG[:-1] + "8"), _text(_LONGEST_LONG))
     fits = pc.or_kleene(pc.less(length, 19), pc.and_kleene(pc.equal(length, 19), pc.less_equal(digits, longest)))
-    digits = pc.if_else(pc.equal(length, 0), "0", digits)
-    signed = pc.binary_join_element_wise(pc.if_else(negative, "-", ""), digits, "")
+    digits = pc.if_else(pc.equal(length, 0), _text("0"), digits)
+    signed = pc.binary_join_element_wise(pc.if_else(negative, _text("-"), _text("")), digits, _text(""))
     return _where(pc.and_kleene(some_digit, fits), signed).cast(pa.int64())
 
 
@@ -115,7 +120,7 @@ def _booleans(text: Values) -> Values:
 def _days(parts: Values) -> Values:
     """Midnight of the day that year, month and day say, NULL when there is no such day."""
     month, day = (_two_digits(parts, name, "01") for name in ("month", "day"))
-    text = pc.binary_join_element_wise(pc.struct_field(parts, "year"), month, day, "-")
+    text = pc.binary_join_element_wise(pc.struct_field(parts, "year"), month, day, _text("-"))
     moment = pc.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
     # strptime makes 2 March of 31 February.
     return _where(pc.equal(pc.strftime(moment, format="%Y-%m-%d").cast(pa.large_string()), text), moment)
@@ -141,11 +146,11 @@ def _timestamps(text: Values) -> Values:
 
 def _two_digits(parts: Values, name: str, missing: str) -> Values:
     text = pc.struct_field(parts, name)
-    return pc.utf8_lpad(pc.if_else(pc.equal(text, ""), missing, text), 2, padding="0")
+    return pc.utf8_lpad(pc.if_else(pc.equal(text, ""), _text(missing), text), 2, padding="0")
 
 
 def _nanoseconds(stamps: Values) -> Values:
     """A count that no year overflows."""
     count = stamps.cast(pa.int64()).cast(pa.decimal128(19, 0))
-    factor = pa.scalar(_NANOS_PER[stamps.type.unit]).cast(pa.decimal128(18, 0))
+    factor = pa.scalar(Decimal(_NANOS_PER[stamps.type.unit]), pa.decimal128(10, 0))
     return pc.multiply(count, factor).cast(pa.decimal128(38, 0))

@@ -52,8 +52,8 @@ def place(value: Value, type_: pa.DataType) -> Place | None:
 
     >>> place(2, pa.int32())
     Place(position=<Position.AT: 'equal to the value'>, value=2, cast=None)
-    >>> place(Decimal("2.5"), pa.int32()).position, place(300, pa.int8()).position
-    (<Position.AFTER: 'after the value and before the type's next one'>, <Position.ABOVE_ALL: 'above every value of ...
+    >>> place(Decimal("2.5"), pa.int32()).position.name, place(300, pa.int8()).position.name
+    ('AFTER', 'ABOVE_ALL')
     """
     plain = plain_type(type_)
     kind = kind_of(plain)

@@ -145,6 +145,8 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return _common_timestamp(pa.timestamp("us"), stamp)
     if Kind.STRING in kinds:
         other = right if kind_of(left) is Kind.STRING else left
+        if kind_of(other) is Kind.TIMESTAMP:
+            return _common_timestamp(pa.timestamp("us"), other)
         return _TYPES_FROM_STRING.get(kind_of(other))
     return None
 
@@ -155,7 +157,6 @@ _TYPES_FROM_STRING = {
     Kind.DECIMAL: pa.float64(),
     Kind.BOOLEAN: pa.bool_(),
     Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.BINARY: pa.binary(),
 }
 
