@@ -14,6 +14,8 @@ from headwater.spec.expressions.ranges import UNKNOWN_RANGE, Range, point_of
 from headwater.spec.expressions.simplify import all_of, any_of, as_filter, negate
 from headwater.spec.expressions.visitors import LeafVisitor, referenced
 
+_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+"""What Arrow raises for a value that is none of the column's type."""
 _CONSTANTS: dict[int, Expression] = {TRUE_ROWS: TRUE, FALSE_ROWS: FALSE, NULL_ROWS: UNKNOWN}
 
 
@@ -73,7 +75,7 @@ class _Substitution(LeafVisitor[Expression]):
         """The leaf evaluated on a row of the values, for casts that only columns have."""
         try:
             result = Evaluator(self._column).rows(node, 1)[0].as_py()
-        except (pa.ArrowException, ValueError, TypeError):
+        except _UNFIT:
             return node
         return UNKNOWN if result is None else TRUE if result else FALSE
 
@@ -81,5 +83,5 @@ class _Substitution(LeafVisitor[Expression]):
         value = self._values[column.name]
         try:
             return pa.array([value], column.type)
-        except (pa.ArrowException, TypeError, ValueError):
+        except _UNFIT:
             return pa.array([value]).cast(column.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -61,10 +62,22 @@ def to_arrow(bound: Expression) -> ArrowFilter:
     >>> print(to_arrow(bind(parse("id = 5 AND price > 3"), schema)))
     ArrowFilter(expression=<pyarrow.compute.Expression (id == 5)>, exact=False)
     """
-    return bound.accept(_Translation())
+    part = bound.accept(_Translation())
+    return ArrowFilter(part.expression, part.exact)
 
 
-_NOTHING = ArrowFilter(None, False)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An `ArrowFilter` with the number of tests in it."""
+
+    expression: pc.Expression | None
+    exact: bool
+    size: int = 1
+
+
+_MAX_SIZE = 256
+"""Arrow recurses into AND and OR one test at a time, and a chain of thousands overflows its stack."""
+_NOTHING = _Part(None, False)
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -76,22 +89,22 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 _KEPT_BY_NAN = frozenset(("!=", ">", ">="))
 
 
-class _Translation(Visitor[ArrowFilter]):
+class _Translation(Visitor[_Part]):
     """Whether a row is false or unknown makes no difference here, because NOT stands only before leaves."""
 
-    def visit_true(self, node: TrueValue) -> ArrowFilter:
-        return ArrowFilter(None, True)
+    def visit_true(self, node: TrueValue) -> _Part:
+        return _Part(None, True)
 
-    def visit_false(self, node: FalseValue) -> ArrowFilter:
+    def visit_false(self, node: FalseValue) -> _Part:
         return _exactly(pc.scalar(False))
 
-    def visit_literal(self, node: Literal) -> ArrowFilter:
+    def visit_literal(self, node: Literal) -> _Part:
         return _exactly(pc.scalar(False))
 
-    def visit_column(self, node: Column) -> ArrowFilter:
+    def visit_column(self, node: Column) -> _Part:
         return _NOTHING
 
-    def visit_comparison(self, node: Comparison) -> ArrowFilter:
+    def visit_comparison(self, node: Comparison) -> _Part:
         left = _plain(node.left)
         if left is None:
             return _NOTHING
@@ -108,34 +121,34 @@ class _Translation(Visitor[ArrowFilter]):
             return _NOTHING
         return _exactly(_OPERATIONS[node.op](_field(left), _field(right)))
 
-    def visit_in(self, node: In) -> ArrowFilter:
+    def visit_in(self, node: In) -> _Part:
         column = _plain(node.column)
         if column is None:
             return _NOTHING
         return _exactly(_is_in(column, node)) if not _has_nan(node) else _NOTHING
 
-    def visit_is_null(self, node: IsNull) -> ArrowFilter:
+    def visit_is_null(self, node: IsNull) -> _Part:
         column = _plain(node.column, any_type=True)
         return _NOTHING if column is None else _exactly(_field(column).is_null())
 
-    def visit_is_nan(self, node: IsNaN) -> ArrowFilter:
+    def visit_is_nan(self, node: IsNaN) -> _Part:
         return _NOTHING
 
-    def visit_starts_with(self, node: StartsWith) -> ArrowFilter:
+    def visit_starts_with(self, node: StartsWith) -> _Part:
         column = _plain(node.column)
         if column is None:
             return _NOTHING
         return _exactly(_between(column, node.text) & pc.starts_with(_field(column), pattern=node.text))
 
-    def visit_ends_with(self, node: EndsWith) -> ArrowFilter:
+    def visit_ends_with(self, node: EndsWith) -> _Part:
         column = _plain(node.column)
         return _NOTHING if column is None else _exactly(pc.ends_with(_field(column), pattern=node.text))
 
-    def visit_contains(self, node: Contains) -> ArrowFilter:
+    def visit_contains(self, node: Contains) -> _Part:
         column = _plain(node.column)
         return _NOTHING if column is None else _exactly(pc.match_substring(_field(column), pattern=node.text))
 
-    def visit_like(self, node: Like) -> ArrowFilter:
+    def visit_like(self, node: Like) -> _Part:
         column = _plain(node.column)
         if column is None:
             return _NOTHING
@@ -143,7 +156,7 @@ class _Translation(Visitor[ArrowFilter]):
         prefix = prefix_of(node.pattern, node.escape)
         return _exactly(_between(column, prefix) & matches if prefix else matches)
 
-    def visit_not(self, node: Not, operand: ArrowFilter) -> ArrowFilter:
+    def visit_not(self, node: Not, operand: _Part) -> _Part:
         inner = node.operand
         column = inner.column if isinstance(inner, In | IsNull | StartsWith | EndsWith | Contains | Like) else None
         if isinstance(inner, Comparison) and inner.op == "<=>" and isinstance(inner.right, Literal):
@@ -167,22 +180,34 @@ class _Translation(Visitor[ArrowFilter]):
         # These three hold no bounds of the order, so their negation is exact too.
         return _NOTHING if isinstance(inner, Like) or operand.expression is None else _exactly(~operand.expression)
 
-    def visit_and(self, node: And, operands: Iterator[ArrowFilter]) -> ArrowFilter:
-        found = list(operands)
-        expressions = [part.expression for part in found if part.expression is not None]
-        exact = all(part.exact for part in found)
-        return ArrowFilter(_balanced(expressions, conjunction=True) if expressions else None, exact)
+    def visit_and(self, node: And, operands: Iterator[_Part]) -> _Part:
+        kept: list[pc.Expression] = []
+        size, exact = 0, True
+        for part in operands:
+            exact = exact and part.exact
+            if part.expression is None:
+                continue
+            if size + part.size > _MAX_SIZE:
+                exact = False
+                continue
+            kept.append(part.expression)
+            size += part.size
+        return _Part(_joined(kept, operator.and_), exact, size)
 
-    def visit_or(self, node: Or, operands: Iterator[ArrowFilter]) -> ArrowFilter:
-        found = list(operands)
-        expressions = [part.expression for part in found if part.expression is not None]
-        if len(expressions) < len(found):
-            return _NOTHING
-        return ArrowFilter(_balanced(expressions, conjunction=False), all(part.exact for part in found))
+    def visit_or(self, node: Or, operands: Iterator[_Part]) -> _Part:
+        joined: list[pc.Expression] = []
+        size, exact = 0, True
+        for part in operands:
+            size += part.size
+            if part.expression is None or size > _MAX_SIZE:
+                return _NOTHING
+            exact = exact and part.exact
+            joined.append(part.expression)
+        return _Part(_joined(joined, operator.or_), exact, size)
 
 
-def _exactly(expression: pc.Expression) -> ArrowFilter:
-    return ArrowFilter(expression, True)
+def _exactly(expression: pc.Expression) -> _Part:
+    return _Part(expression, True)
 
 
 def _plain(operand: Expression, *, any_type: bool = False) -> BoundColumn | None:
@@ -225,10 +250,5 @@ def _after(prefix: str) -> str | None:
     return None
 
 
-def _balanced(parts: list[pc.Expression], *, conjunction: bool) -> pc.Expression:
-    """All of them joined in a tree of little depth, because Arrow recurses into it."""
-    while len(parts) > 1:
-        pairs = zip(parts[::2], parts[1::2], strict=False)
-        joined = [left & right if conjunction else left | right for left, right in pairs]
-        parts = joined + (parts[-1:] if len(parts) % 2 else [])
-    return parts[0]
+def _joined(parts: list[pc.Expression], join: Callable[[Any, Any], Any]) -> pc.Expression | None:
+    return functools.reduce(join, parts) if parts else None
