@@ -6,9 +6,8 @@ themselves first and with the base file's after. `live` drops them at the end.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from headwater.errors import CorruptFile
 from headwater.hudi.metadata_table.records import (
@@ -90,8 +89,8 @@ def merge_column_stats(older: ColumnStats, newer: ColumnStats) -> ColumnStats:
     if older.value_count is None or newer.value_count is None:
         return _unknown(newer)
     try:
-        low = _bound(older.min, newer.min, operator.le)
-        high = _bound(older.max, newer.max, operator.ge)
+        low = _bound(older.min, newer.min, upper=False)
+        high = _bound(older.max, newer.max, upper=True)
     except TypeError:
         # The column changed its type between the two, and the types have no common order.
         return _unknown(newer)
@@ -121,10 +120,15 @@ def merge_secondary(older: SecondaryEntry, newer: SecondaryEntry) -> SecondaryEn
     return newer
 
 
-def _bound(older: StatValue, newer: StatValue, first: Callable[..., bool]) -> StatValue:
+def _bound(older: Any, newer: Any, *, upper: bool) -> StatValue:
+    """The wider bound; nulls do not count, and NaN is above all numbers, as in Java's order."""
     if older is None or newer is None:
-        return newer if older is None else older
-    return older if first(older, newer) else newer
+        return newer if older is None else older  # type: ignore[no-any-return]
+    if older != older or newer != newer:
+        number = newer if older != older else older
+        return float("nan") if upper else number
+    wider = older >= newer if upper else older <= newer
+    return older if wider else newer  # type: ignore[no-any-return]
 
 
 def _unknown(stats: ColumnStats) -> ColumnStats:
