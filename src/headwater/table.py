@@ -14,6 +14,7 @@ from headwater.hudi.changes import change_schema
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.slice_reader import HudiSliceReader, check_projection
 from headwater.hudi.table import HudiTable
+from headwater.inspect import Inspect
 from headwater.pipeline import parse_memory, run
 from headwater.plan import PlanStep, ScanPlan, ScanTask
 from headwater.spec.expressions import Expression, bind, to_expression
@@ -65,6 +66,11 @@ class Table:
     def schema(self) -> pa.Schema:
         """The newest schema, meta columns first."""
         return self.hudi.schema.arrow
+
+    @property
+    def inspect(self) -> Inspect:
+        """What the table is made of: history, files, slices, partitions, properties and statistics."""
+        return Inspect(self.hudi)
 
     def refresh(self) -> Table:
         """The same table with what has been committed since."""
