@@ -280,6 +280,11 @@ def _value(operand: Expression, row: dict[str, Any]) -> Any:
 
 
 def _compare(op: str, left: Any, right: Any, left_node: Expression, right_node: Expression) -> bool | None:
+    if isinstance(left, str) and right is None and isinstance(right_node, Column):
+        # The column of numbers makes Spark cast the text whether this row has a number or not.
+        samples = {"big": 0, "real": 0.0}
+        sample = samples.get(right_node.path[-1])
+        left = left if sample is None else _against_text(sample, left, False)[1]
     if left is not None and right is not None:
         left, right = _aligned(left, right, isinstance(left_node, Literal), isinstance(right_node, Literal))
     if op == "<=>":

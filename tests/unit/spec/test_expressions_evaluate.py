@@ -26,7 +26,7 @@ def rows(filter_: str | Expression, values: Any, type_: pa.DataType | None = Non
     return evaluate(bind(tree, batch.schema), batch).to_pylist()  # type: ignore[no-any-return]
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(trees(), st.integers(0, 2**32), st.integers(0, 6), st.booleans())
 def test_evaluate_agrees_with_a_row_by_row_reference(tree: Expression, seed: int, count: int, batched: bool) -> None:
     table = random_table(seed, count)
@@ -216,7 +216,7 @@ def test_comparison_of_constants_is_decided_when_bound() -> None:
 def test_chain_of_ten_thousand_equalities_becomes_one_lookup() -> None:
     tree = parse(" OR ".join(f"x = {number}" for number in range(10_000)))
     assert rows(tree, [5, 10_000, None]) == [True, False, None]
-    mixed = parse(" OR ".join(f"x > {number} AND x < {number}" for number in range(10_000, 12_000)))
+    mixed = parse(" OR ".join(f"x > {number} AND x < {number}" for number in range(10_000, 11_000)))
     assert rows(mixed, [5]) == [False]
 
 
@@ -277,6 +277,19 @@ def test_unbound_tree_and_missing_column_are_refused() -> None:
         evaluate(parse("x = 1"), batch)
     with pytest.raises(ColumnNotFound, match="no column x"):
         evaluate(bind(parse("x = 1"), batch.schema), pa.record_batch({"y": [1]}))
+
+
+def test_data_may_be_narrower_or_encoded_otherwise_than_the_bound_schema() -> None:
+    bound = bind(parse("x IN (1, 300) AND s = 'a'"), pa.schema([("x", pa.int64()), ("s", pa.string())]))
+    batch = pa.record_batch({"x": pa.array([1, 2], pa.int8()), "s": pa.array(["a", "a"]).dictionary_encode()})
+    assert evaluate(bound, batch).to_pylist() == [True, False]
+    with pytest.raises(InvalidExpression, match="bound as int64 and is string"):
+        evaluate(bound, pa.record_batch({"x": ["1"], "s": ["a"]}))
+
+
+def test_text_that_is_no_number_is_null_beside_a_column_of_numbers() -> None:
+    table = pa.table({"s": ["five", "5"], "n": pa.array([None, 5], pa.int64())})
+    assert evaluate(bind(parse("s <=> n"), table.schema), table).to_pylist() == [True, True]
 
 
 def test_moment_literals_from_python_keep_their_zone() -> None:

@@ -276,7 +276,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(trees)
 def test_printed_tree_parses_to_the_same_tree(tree: Expression) -> None:
     assert parse(str(tree)) == tree
@@ -288,7 +288,7 @@ fragments = st.lists(st.sampled_from(words.split()) | st.text(max_size=3), max_s
 
 
 @pytest.mark.fuzz
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.one_of(fragments, st.text(max_size=60)))
 @example("x = 1E400BD")
 @example("x = " + "9" * 5000)

@@ -98,6 +98,7 @@ class Evaluator(Visitor[Any]):
 
     def __init__(self, fetch: Callable[[BoundColumn], Values]) -> None:
         self._fetch = fetch
+        self._decoded: dict[BoundColumn, Values] = {}
 
     def rows(self, bound: Expression, count: int) -> Values:
         """The tree's value for each of the rows."""
@@ -174,11 +175,16 @@ class Evaluator(Visitor[Any]):
 
     def _values(self, operand: Expression) -> Values:
         column = _bound(operand)
+        if column not in self._decoded:
+            self._decoded[column] = self._decode(column)
+        return self._decoded[column]
+
+    def _decode(self, column: BoundColumn) -> Values:
         values = decode(self._fetch(column))
         plain = plain_type(column.type)
         if kind_of(values.type) is not kind_of(plain):
             raise InvalidExpression(f"{column} was bound as {column.type} and is {values.type} in the data")
-        return values if column.cast is None else cast_values(values, column.cast)
+        return cast_values(values.cast(plain), compared_type(column))
 
 
 def like_regex(node: Like) -> str:

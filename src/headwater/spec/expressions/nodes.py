@@ -329,6 +329,8 @@ def _deeper(operands: tuple[Expression, ...]) -> int:
 
 
 def _checked(value: Any) -> Value:
+    if type(value) is str:
+        return value
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     elif type(value).__module__ == "numpy" and hasattr(value, "item"):

@@ -96,9 +96,8 @@ def _in_integers(value: Value, type_: pa.DataType) -> Place | None:
     signed = pa.types.is_signed_integer(type_)
     lowest = -(1 << type_.bit_width - 1) if signed else 0
     highest = (1 << (type_.bit_width - 1 if signed else type_.bit_width)) - 1
-    exact = Fraction(value)
-    floor = math.floor(exact)
-    return _in_range(floor, floor == exact, lowest, highest, floor)
+    floor = math.floor(value)
+    return _in_range(floor, floor == value, lowest, highest, floor)
 
 
 def _in_range(count: int, exact: bool, lowest: int, highest: int, value: Value) -> Place:
