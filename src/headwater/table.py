@@ -101,10 +101,22 @@ class Table:
         filter: str | Expression | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        if_cleaned: str = "raise",
         memory: str | int | None = None,
         threads: int | None = None,
     ) -> Scan:
-        """Rows that changed after `start`, up to and with `end`, as they were at `end`."""
+        """Rows that changed after `start`, up to and with `end`, as they were at `end`.
+
+        Parameters
+        ----------
+        start, end
+            Commits by their instants, or points in time; None leaves a side open. The start is exclusive.
+        if_cleaned
+            What to do when files of the range were cleaned: `"raise"` an error that names the earliest instant, or
+            answer from the `"newest"` files, as Hudi 1.x does; rows that changed after the range are missing then.
+        """
+        if if_cleaned not in ("raise", "newest"):
+            raise InvalidArgument(f"if_cleaned={if_cleaned!r}; known: raise, newest")
         return Scan(
             self,
             ReadingMode.INCREMENTAL,
@@ -116,6 +128,7 @@ class Table:
             limit,
             memory,
             threads,
+            if_cleaned,
         )
 
     def changes(
@@ -156,6 +169,7 @@ class Scan:
     limit: int | None = None
     memory: str | int | None = None
     threads: int | None = None
+    if_cleaned: str = "raise"
 
     def where(self, filter: str | Expression) -> Scan:
         """Only rows that match this too."""
@@ -239,6 +253,9 @@ class Scan:
         """How many rows there are."""
         return sum(batch.num_rows for batch in self.to_batches())
 
+    def _listed_by(self) -> str:
+        return "by folder listing" if self.table.hudi.metadata is None else "by the metadata table"
+
     def _threads(self) -> int:
         if self.threads is not None and self.threads < 1:
             raise InvalidArgument(f"threads={self.threads}; give at least 1")
@@ -262,7 +279,11 @@ class Scan:
         schema = self._table_schema()
         output = self._output(schema)
         filters = None if self.filter is None else bind(self.filter, schema.arrow)
-        index = hudi.file_index(schema, base_files_only=self.mode is ReadingMode.SNAPSHOT_READ_OPTIMIZED)
+        index = hudi.file_index(
+            schema,
+            base_files_only=self.mode is ReadingMode.SNAPSHOT_READ_OPTIMIZED,
+            newest_if_cleaned=self.if_cleaned == "newest",
+        )
         instant: Instant | None = None
         instants: tuple[Instant, ...] = ()
         tasks: list[ScanTask] = []
@@ -288,7 +309,8 @@ class Scan:
         report = index.report
         steps = [
             PlanStep("prune partitions", report.partitions_total, report.partitions_kept, "partitions"),
-            PlanStep("prune slices", report.slices_total, report.slices_kept, "slices", "; ".join(report.notes)),
+            PlanStep("list slices", report.slices_total, report.slices_total, "slices", self._listed_by()),
+            *(PlanStep(f"prune by {s.name}", s.total, s.kept, _unit(s.name), s.note) for s in report.steps),
         ]
         plan = ScanPlan(
             self.table.name, self.mode, output, instant, instants, filters, self.limit, tuple(steps), tuple(tasks)
@@ -299,6 +321,10 @@ class Scan:
         if filters is not None:
             reader = reader.push_down_filters(filters)
         return plan, reader
+
+
+def _unit(step: str) -> str:
+    return "partitions" if step.startswith("partition") else "slices"
 
 
 def _need(package: str) -> None:

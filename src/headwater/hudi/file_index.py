@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,6 +10,8 @@ from headwater.errors import InstantNotFound
 from headwater.hudi.changes_plan import plan_changes
 from headwater.hudi.keys import describe_partition
 from headwater.hudi.listing import Listing
+from headwater.hudi.metadata_table.reader import MetadataTable
+from headwater.hudi.pruning import PruneStep, SlicePruner
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.timeline import HudiTimeline
 from headwater.hudi.view import Horizon, ListedFile, build_groups
@@ -24,8 +26,6 @@ from headwater.spec.model import (
     PartitionSnapshot,
 )
 
-Prune = Callable[[PartitionDescriptor, Sequence[FileSlice], Expression], Sequence[FileSlice]]
-
 
 @dataclass
 class PruningReport:
@@ -34,8 +34,7 @@ class PruningReport:
     partitions_total: int = 0
     partitions_kept: int = 0
     slices_total: int = 0
-    slices_kept: int = 0
-    notes: list[str] = field(default_factory=list)
+    steps: list[PruneStep] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,13 @@ class HudiFileIndex:
     timeline: HudiTimeline
     listing: Listing
     schema: TableSchema
-    prune: Prune | None = None
+    metadata: MetadataTable | None = None
+    """Prunes by its indexes where given."""
     base_files_only: bool = False
     """A read-optimized view: the newest base file of each group, without its logs."""
+    newest_if_cleaned: bool = False
+    """Where files of a range are gone: take the newest slices instead, less the rows of other instants, as Hudi 1.x
+    does. Rows that changed after the range are then missing, which is why it must be asked for."""
     report: PruningReport = field(default_factory=PruningReport, compare=False)
 
     def list_files_at(
@@ -70,10 +73,11 @@ class HudiFileIndex:
         self, start: Instant | None, end: Instant | None, filters: Expression | None = None
     ) -> list[PartitionChanges]:
         instants = self.instants_between(start, end)
+        bound = None if filters is None else bind(filters, self.schema.arrow)
         found: list[PartitionChanges] = []
         for partition, changes in plan_changes(self.timeline, self.listing, instants).items():
             descriptor = self._descriptor(partition)
-            if self._partition_matches(descriptor, filters):
+            if _matches(descriptor, bound):
                 found.append(PartitionChanges(descriptor, tuple(instants), tuple(changes)))
         return found
 
@@ -99,13 +103,31 @@ class HudiFileIndex:
             self._check_retained(end)
         horizon = self._at(end)
         instants = tuple(i for i in self.timeline.commits if horizon.reaches(i.requested_at))
-        found = []
-        for descriptor in self._partitions(self.listing.partitions(), filters):
-            groups = build_groups(descriptor.path, self.listing.files(descriptor.path), horizon)
-            slices = self._latest(descriptor, groups, filters)
-            if slices:
-                found.append(PartitionIncrementalSnapshot(descriptor, instants, slices))
-        return found
+        bound = None if filters is None else bind(filters, self.schema.arrow)
+        pruner = self._pruner(newest=end is None)
+        descriptors = self._partitions(self.listing.partitions(), bound)
+        if bound is not None and pruner is not None:
+            descriptors = pruner.partitions(descriptors, bound)
+        listed = self.listing.files_of([descriptor.path for descriptor in descriptors])
+        slices: list[FileSlice] = []
+        for descriptor in descriptors:
+            slices += self._latest(build_groups(descriptor.path, listed[descriptor.path], horizon))
+        if bound is not None and pruner is not None:
+            slices = pruner.slices(slices, bound)
+            self.report.steps += pruner.steps
+        by_partition: dict[str, list[FileSlice]] = {}
+        for slice_ in slices:
+            by_partition.setdefault(slice_.group.partition, []).append(slice_)
+        return [
+            PartitionIncrementalSnapshot(descriptor, instants, tuple(by_partition[descriptor.path]))
+            for descriptor in descriptors
+            if descriptor.path in by_partition
+        ]
+
+    def _pruner(self, *, newest: bool) -> SlicePruner | None:
+        if self.metadata is None:
+            return None
+        return SlicePruner(self.timeline.config, self.schema, self.metadata, newest and not self.base_files_only)
 
     def _increment(
         self, instants: Sequence[Instant], end: Instant | None, filters: Expression | None
@@ -124,14 +146,14 @@ class HudiFileIndex:
                     files[stat.name] = ListedFile(stat.name, stat.size or None)
         horizon = self._until(end)
         found = []
-        for descriptor in self._partitions(sorted(written), filters):
-            present = {file.name for file in self.listing.files(descriptor.path)}
+        bound = None if filters is None else bind(filters, self.schema.arrow)
+        descriptors = self._partitions(sorted(written), bound)
+        listed = self.listing.files_of([descriptor.path for descriptor in descriptors])
+        for descriptor in descriptors:
+            present = {file.name for file in listed[descriptor.path]}
             files = list(written[descriptor.path].values())
             groups = build_groups(descriptor.path, files, horizon)
-            slices = tuple(
-                replace(slice_, instants=chosen)
-                for slice_ in self._latest(descriptor, groups, None)
-            )
+            slices = tuple(replace(slice_, instants=chosen) for slice_ in self._latest(groups))
             gone = [path for slice_ in slices for path in slice_.paths if path.rsplit("/", 1)[-1] not in present]
             if gone:
                 return self._increment_by_snapshot(instants, chosen, end, filters)
@@ -155,6 +177,8 @@ class HudiFileIndex:
     ) -> list[PartitionIncrementalSnapshot]:
         """Where files of the range are gone: the table at the range's end, less the rows of other instants."""
         last = instants[-1] if end is None or end not in self.timeline.files else end
+        if self.newest_if_cleaned and self._is_cleaned(last):
+            last = self.timeline.commits[-1]
         return [
             replace(
                 found,
@@ -164,35 +188,24 @@ class HudiFileIndex:
             for found in self._snapshot(last, filters)
         ]
 
-    def _latest(
-        self, descriptor: PartitionDescriptor, groups: Iterable[FileGroup], filters: Expression | None
-    ) -> tuple[FileSlice, ...]:
+    def _latest(self, groups: Iterable[FileGroup]) -> list[FileSlice]:
         if self.base_files_only:
             slices = [with_base[-1] for g in groups if (with_base := [s for s in g.slices if s.base_file is not None])]
             slices = [replace(slice_, delta_files=()) for slice_ in slices]
         else:
             slices = [latest for group in groups if (latest := group.latest()) is not None]
         self.report.slices_total += len(slices)
-        if filters is not None and self.prune is not None and slices:
-            slices = list(self.prune(descriptor, slices, bind(filters, self.schema.arrow)))
-        self.report.slices_kept += len(slices)
-        return tuple(slices)
+        return slices
 
     def _descriptor(self, partition: str) -> PartitionDescriptor:
         return describe_partition(self.timeline.config, partition, self.schema.arrow)
 
-    def _partitions(self, paths: Sequence[str], filters: Expression | None) -> list[PartitionDescriptor]:
+    def _partitions(self, paths: Sequence[str], bound: Expression | None) -> list[PartitionDescriptor]:
         found = [self._descriptor(path) for path in paths]
-        kept = [descriptor for descriptor in found if self._partition_matches(descriptor, filters)]
+        kept = [descriptor for descriptor in found if _matches(descriptor, bound)]
         self.report.partitions_total += len(found)
         self.report.partitions_kept += len(kept)
         return kept
-
-    def _partition_matches(self, descriptor: PartitionDescriptor, filters: Expression | None) -> bool:
-        if filters is None:
-            return True
-        bound = bind(filters, self.schema.arrow)
-        return evaluate_partition(bound, descriptor.as_mapping()) is not Match.NO
 
     @cached_property
     def earliest_retained(self) -> str | None:
@@ -204,15 +217,24 @@ class HudiFileIndex:
                 return str(record["earliestCommitToRetain"])
         return None
 
+    def _is_cleaned(self, instant: Instant) -> bool:
+        """Whether the cleaner took files that the table consisted of at an instant."""
+        earliest, latest = self.earliest_retained, self.timeline.find_latest_completed_action_at()
+        if earliest is None or latest is None:
+            return False
+        return instant.requested_at < earliest and instant.requested_at < latest.requested_at
+
     def _check_retained(self, end: Instant) -> None:
-        earliest = self.earliest_retained
-        latest = self.timeline.find_latest_completed_action_at()
-        if earliest and end.requested_at < earliest and latest is not None and end.requested_at < latest.requested_at:
+        if self._is_cleaned(end):
             raise InstantNotFound(
                 f"{self.timeline.storage.uri}: files of instant {end.requested_at} were cleaned; the earliest instant "
-                f"that can still be read is {earliest}"
+                f"that can still be read is {self.earliest_retained}"
             )
 
 
 def _completion(instant: Instant | None) -> str | None:
     return None if instant is None else instant.completed_at or instant.requested_at
+
+
+def _matches(descriptor: PartitionDescriptor, bound: Expression | None) -> bool:
+    return bound is None or evaluate_partition(bound, descriptor.as_mapping()) is not Match.NO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -21,6 +22,9 @@ class Listing(Protocol):
 
     def files(self, partition: str) -> list[ListedFile]:
         """The files of one partition, of every instant, committed or not."""
+
+    def files_of(self, partitions: Sequence[str]) -> dict[str, list[ListedFile]]:
+        """The files of several partitions at once."""
 
 
 class FolderListing:
@@ -42,6 +46,13 @@ class FolderListing:
         if entries is None:
             entries = self._entries[partition] = self._storage.list(partition)
         return [ListedFile(entry.name, entry.size) for entry in entries if not entry.is_directory]
+
+    def files_of(self, partitions: Sequence[str]) -> dict[str, list[ListedFile]]:
+        unknown = [partition for partition in partitions if partition not in self._entries]
+        if len(unknown) > 1:
+            with ThreadPoolExecutor(_LISTERS) as pool:
+                self._entries.update(zip(unknown, pool.map(self._storage.list, unknown), strict=True))
+        return {partition: self.files(partition) for partition in partitions}
 
     def _walk(self) -> list[str]:
         """Folders that carry the partition marker; below one of them there is no other."""

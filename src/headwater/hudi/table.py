@@ -13,6 +13,7 @@ from headwater.errors import InstantNotFound
 from headwater.hudi.file_index import HudiFileIndex
 from headwater.hudi.keys import describe_partition
 from headwater.hudi.listing import FolderListing, Listing
+from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.properties import TableConfig, load_config
 from headwater.hudi.schema import META_SCHEMA, SchemaHistory, TableSchema, load_schema_history, resolve_schema
@@ -70,15 +71,31 @@ class HudiTable:
         return load_schema_history(self.timeline) if self.schema.internal is not None else SchemaHistory()
 
     @cached_property
+    def metadata(self) -> MetadataTable | None:
+        """The metadata table, where there is one that can be used and the caller wants it."""
+        if not self.use_metadata:
+            return None
+        found = MetadataTable.open(self.timeline)
+        if found is not None and not found.is_current:
+            self.warnings.append(f"{found.storage.uri}: does not know the newest commit; folders are listed instead")
+            return None
+        return found
+
+    @cached_property
     def listing(self) -> Listing:
-        return FolderListing(self.storage, self.config)
+        return self.metadata or FolderListing(self.storage, self.config)
 
     @cached_property
     def rules(self) -> MergeRules:
         return merge_rules(self.config)
 
-    def file_index(self, schema: TableSchema | None = None, *, base_files_only: bool = False) -> HudiFileIndex:
-        return HudiFileIndex(self.timeline, self.listing, schema or self.schema, base_files_only=base_files_only)
+    def file_index(
+        self, schema: TableSchema | None = None, *, base_files_only: bool = False, newest_if_cleaned: bool = False
+    ) -> HudiFileIndex:
+        schema = schema or self.schema
+        return HudiFileIndex(
+            self.timeline, self.listing, schema, self.metadata, base_files_only, newest_if_cleaned
+        )
 
     def instant_at(self, when: object) -> Instant:
         """The newest completed write at a point in time: an instant, a timestamp or a date."""

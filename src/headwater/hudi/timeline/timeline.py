@@ -90,6 +90,10 @@ class HudiTimeline:
             return True
         return self.start is not None and requested_at < self.start and requested_at not in self._pending_writes
 
+    def is_pending(self, requested_at: str) -> bool:
+        """Whether a write of this instant has begun and not ended."""
+        return requested_at in self._pending_writes and requested_at not in self._completed_at
+
     def completion_of(self, requested_at: str) -> str | None:
         """When an instant completed; looks into the history where it is archived."""
         found = self._completed_at.get(requested_at)

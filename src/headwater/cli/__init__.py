@@ -1,0 +1,5 @@
+"""The `headwater` command."""
+
+from headwater.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,247 @@
+"""Reading a table's metadata table: look-ups that open only the file groups and blocks that hold the keys (facts 8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from headwater.errors import CorruptFile
+from headwater.hudi.hfile import BytesSource, HFileReader, StorageSource
+from headwater.hudi.index import hashing
+from headwater.hudi.log import BlockType, LogBlock, read_delete_block, scan_blocks, select_blocks
+from headwater.hudi.metadata_table.merging import live, merge
+from headwater.hudi.metadata_table.records import (
+    ALL_PARTITIONS_KEY,
+    BloomEntry,
+    ColumnStats,
+    FileListing,
+    Payload,
+    RecordLocation,
+    SecondaryEntry,
+    Tombstone,
+    decode_records,
+)
+from headwater.hudi.properties import META_FOLDER, TableConfig, load_config
+from headwater.hudi.timeline import HudiTimeline, load_timeline
+from headwater.hudi.view import Horizon, ListedFile, build_groups
+from headwater.spec.model import FileSlice
+from headwater.storage import Storage
+
+FOLDER = f"{META_FOLDER}/metadata"
+FILES, COLUMN_STATS, PARTITION_STATS = "files", "column_stats", "partition_stats"
+BLOOM_FILTERS, RECORD_INDEX = "bloom_filters", "record_index"
+
+_Entries = Iterable[tuple[bytes, bytes]]
+_Select = Callable[[HFileReader], _Entries]
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """The metadata table of a data table, as far as the data table's timeline lets it count."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: HudiTimeline
+    data: HudiTimeline
+    """The timeline of the data table: what is pending there does not count here."""
+    _groups: dict[str, list[_FileGroup]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def open(cls, data: HudiTimeline) -> MetadataTable | None:
+        """None where the table has none, or has one that its properties do not call ready."""
+        if FILES not in data.config.metadata_partitions or data.storage.find(FOLDER) is None:
+            return None
+        storage = data.storage.child(FOLDER)
+        config = load_config(storage)
+        return cls(storage, config, load_timeline(storage, config), data)
+
+    @cached_property
+    def is_current(self) -> bool:
+        """Whether it knows the data table's newest write; a writer that left it out makes it useless."""
+        for instant in reversed(self.data.commits):
+            if self.data.metadata(instant).write_stats or self.data.metadata(instant).replaced:
+                return self.timeline.is_committed(instant.requested_at)
+        return True
+
+    @cached_property
+    def definitions(self) -> dict[str, dict[str, Any]]:
+        """Index name → how it is defined; empty before version 8."""
+        path = self.data.config.properties.get("hoodie.table.index.defs.path") or f"{META_FOLDER}/.index_defs/index.json"
+        if self.data.storage.find(path) is None:
+            return {}
+        try:
+            found = json.loads(self.data.storage.read_bytes(path).decode("utf-8"))
+            return {str(name): dict(item) for name, item in (found.get("indexDefinitions") or {}).items()}
+        except (ValueError, AttributeError, TypeError) as error:
+            raise CorruptFile(
+                f"{self.data.storage.describe(path)}: is no list of index definitions ({error}); rebuild the metadata "
+                "table, or open the table with metadata=False"
+            ) from error
+
+    def has(self, partition: str) -> bool:
+        """Whether an index is complete and may be used."""
+        return partition in self.data.config.metadata_partitions
+
+    def partitions(self) -> list[str]:
+        """Every partition of the data table, sorted; the empty path for a table without partitions."""
+        found = self.lookup(FILES, [ALL_PARTITIONS_KEY]).get(ALL_PARTITIONS_KEY)
+        listed = found.present if isinstance(found, FileListing) else {}
+        return sorted("" if path == "." else path for path in listed)
+
+    def files(self, partition: str) -> list[ListedFile]:
+        """The files of one partition."""
+        return self.files_of([partition])[partition]
+
+    def files_of(self, partitions: Sequence[str]) -> dict[str, list[ListedFile]]:
+        """The files of several partitions at once."""
+        found = self.lookup(FILES, [partition or "." for partition in partitions])
+        listed: dict[str, list[ListedFile]] = {}
+        for partition in partitions:
+            entry = found.get(partition or ".")
+            present = entry.present if isinstance(entry, FileListing) else {}
+            listed[partition] = [ListedFile(name, size) for name, size in present.items()]
+        return listed
+
+    def column_stats(
+        self, columns: Sequence[str], files: Iterable[tuple[str, str]], *, index: str = COLUMN_STATS
+    ) -> dict[tuple[str, str, str], ColumnStats]:
+        """(partition, file name, column) → statistics, for the files that have them."""
+        wanted = {
+            hashing.column_stats_key(column, partition, file): (partition, file, column)
+            for partition, file in files
+            for column in columns
+        }
+        found = self.lookup(index, list(wanted))
+        return {wanted[key]: payload for key, payload in found.items() if isinstance(payload, ColumnStats)}
+
+    def partition_stats(self, columns: Sequence[str], partitions: Sequence[str]) -> dict[tuple[str, str], ColumnStats]:
+        """(partition, column) → statistics of all its rows."""
+        wanted = {
+            hashing.partition_stats_key(column, partition): (partition, column)
+            for partition in partitions
+            for column in columns
+        }
+        found = self.lookup(PARTITION_STATS, list(wanted))
+        return {wanted[key]: payload for key, payload in found.items() if isinstance(payload, ColumnStats)}
+
+    def blooms(self, files: Iterable[tuple[str, str]]) -> dict[tuple[str, str], BloomEntry]:
+        """(partition, file name) → bloom filter of its record keys."""
+        wanted = {hashing.bloom_filter_key(partition, file): (partition, file) for partition, file in files}
+        found = self.lookup(BLOOM_FILTERS, list(wanted))
+        return {wanted[key]: payload for key, payload in found.items() if isinstance(payload, BloomEntry)}
+
+    def locations(self, keys: Sequence[str]) -> dict[str, RecordLocation]:
+        """Record key → where it is; keys that are not in the table are left out."""
+        found = self.lookup(RECORD_INDEX, keys)
+        return {key: payload for key, payload in found.items() if isinstance(payload, RecordLocation)}
+
+    def secondary_keys(self, index: str, values: Sequence[str | None]) -> list[str]:
+        """The record keys whose indexed column has one of these values."""
+        prefixes = [hashing.secondary_prefix(value).encode() for value in values]
+        found = self._merged(self._all_groups(index), lambda reader: reader.scan_prefix(prefixes), prefixes)
+        return [payload.record_key for payload in found.values() if isinstance(payload, SecondaryEntry)]
+
+    def lookup(self, partition: str, keys: Sequence[str]) -> dict[str, Payload]:
+        """The live records with these keys."""
+        groups = self._all_groups(partition)
+        if not groups or not keys:
+            return {}
+        by_group: dict[int, list[str]] = {}
+        for key in keys:
+            by_group.setdefault(hashing.file_group_index(key, len(groups)), []).append(key)
+        found: dict[str, Payload] = {}
+        for index, chosen in by_group.items():
+            wanted = sorted({key.encode() for key in chosen})
+            found.update(self._merged([groups[index]], _getter(wanted), wanted, exact=True))
+        return found
+
+    def scan(self, partition: str) -> dict[str, Payload]:
+        """Every live record of a partition of the metadata table."""
+        return self._merged(self._all_groups(partition), lambda reader: reader.scan(), None)
+
+    def _merged(
+        self, groups: Sequence[_FileGroup], select: _Select, wanted: list[bytes] | None, *, exact: bool = False
+    ) -> dict[str, Payload]:
+        found: dict[str, Payload] = {}
+        for group in groups:
+            for key, payload in group.records(select, wanted, exact=exact):
+                found[key] = merge(found.get(key), payload)
+        return {key: kept for key, payload in found.items() if (kept := live(payload)) is not None}
+
+    def _all_groups(self, partition: str) -> list[_FileGroup]:
+        """The file groups of a partition, in the order that keys are hashed to."""
+        groups = self._groups.get(partition)
+        if groups is None:
+            entries = self.storage.list(partition)
+            files = [ListedFile(entry.name, entry.size) for entry in entries if not entry.is_directory]
+            built = build_groups(partition, files, Horizon(self.timeline))
+            groups = [_FileGroup(self, slice_) for group in built if (slice_ := group.latest()) is not None]
+            self._groups[partition] = groups
+        return groups
+
+    def counts(self, instant: str) -> bool:
+        """Whether a block of the metadata table counts.
+
+        The metadata table commits before the data table does: what is still pending there has not happened.
+        """
+        return self.timeline.is_committed(instant) and not self.data.is_pending(instant[:17])
+
+
+@dataclass(frozen=True)
+class _FileGroup:
+    """The newest slice of one file group: an HFile and log files of HFile blocks. Each is opened once."""
+
+    table: MetadataTable
+    slice: FileSlice
+
+    @cached_property
+    def _base(self) -> HFileReader | None:
+        ref = self.slice.base_file
+        if ref is None:
+            return None
+        source = StorageSource(self.table.storage, ref.path)
+        return HFileReader(source, self.table.storage.describe(ref.path))
+
+    @cached_property
+    def _blocks(self) -> list[LogBlock]:
+        blocks = [block for ref in self.slice.delta_files for block in scan_blocks(self.table.storage, ref.path)]
+        return select_blocks(blocks, is_valid_instant=self.table.counts)
+
+    @cached_property
+    def _readers(self) -> dict[int, HFileReader]:
+        return {
+            index: HFileReader(BytesSource(block.content()), block.describe())
+            for index, block in enumerate(self._blocks)
+            if block.type is BlockType.HFILE_DATA
+        }
+
+    def records(self, select: _Select, wanted: list[bytes] | None, *, exact: bool) -> Iterator[tuple[str, Payload]]:
+        """Versions of the chosen records, oldest first."""
+        if self._base is not None:
+            schema = self._base.file_info.get(b"schema")
+            if schema is None and self._base.entry_count:
+                raise CorruptFile(f"{self._base.name}: the HFile has no schema; rebuild the metadata table")
+            if schema is not None:
+                yield from decode_records(select(self._base), schema, name=self._base.name)
+        for index, block in enumerate(self._blocks):
+            if block.type is BlockType.DELETE:
+                yield from _deleted(block, wanted, exact=exact)
+            elif block.type is BlockType.HFILE_DATA:
+                if block.schema is None:
+                    raise CorruptFile(f"{block.describe()}: has no schema; rebuild the metadata table")
+                yield from decode_records(select(self._readers[index]), block.schema, name=block.describe())
+
+
+def _getter(wanted: list[bytes]) -> _Select:
+    return lambda reader: reader.get_many(wanted)
+
+
+def _deleted(block: LogBlock, wanted: list[bytes] | None, *, exact: bool) -> Iterator[tuple[str, Payload]]:
+    prefixes = None if wanted is None else tuple(wanted)
+    for key in read_delete_block(block).key.to_pylist():
+        data = str(key).encode()
+        if prefixes is None or (data in prefixes if exact else data.startswith(prefixes)):
+            yield str(key), Tombstone()

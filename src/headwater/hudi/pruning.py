@@ -1,0 +1,199 @@
+"""Leaving out slices that cannot hold a matching row: by column statistics, by record key, by partition statistics.
+
+Every pass keeps a slice when in doubt. A slice with logs is judged by all its files together: each value of a merged
+row comes from one of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.hudi.key_filter import wanted_keys
+from headwater.hudi.metadata_table.reader import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    MetadataTable,
+)
+from headwater.hudi.metadata_table.records import ColumnStats
+from headwater.hudi.properties import TableConfig
+from headwater.hudi.schema import RECORD_KEY, TableSchema
+from headwater.spec.expressions import Expression, Match, evaluate_statistics, referenced
+from headwater.spec.model import FileSlice, PartitionDescriptor
+from headwater.spec.statistics import ColumnStatistics
+
+# A float that became a double went through its text: the two differ by less than this part of the value.
+_FLOAT_ERROR = 2e-7
+
+
+@dataclass
+class PruneStep:
+    """What one pass did."""
+
+    name: str
+    total: int = 0
+    kept: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SlicePruner:
+    """The passes that the metadata table allows, in the order they run."""
+
+    config: TableConfig
+    schema: TableSchema
+    metadata: MetadataTable
+    newest: bool
+    """Whether the read is of the newest state: some indexes know no other."""
+    steps: list[PruneStep] = field(default_factory=list)
+
+    def partitions(self, found: Sequence[PartitionDescriptor], bound: Expression) -> list[PartitionDescriptor]:
+        """Partitions whose statistics allow a match; their files need not even be listed otherwise."""
+        if not self.newest or not self._may_use(PARTITION_STATS) or not found:
+            return list(found)
+        columns = self._columns(bound)
+        if not columns:
+            return list(found)
+        stats = self.metadata.partition_stats(columns, [descriptor.path for descriptor in found])
+        kept = []
+        for descriptor in found:
+            known = {
+                column: converted
+                for column in columns
+                if (stat := stats.get((descriptor.path, column))) is not None
+                and (converted := self._convert(stat)) is not None
+            }
+            if evaluate_statistics(bound, known) is not Match.NO:
+                kept.append(descriptor)
+        self.steps.append(PruneStep("partition statistics", len(found), len(kept), f"on {', '.join(columns)}"))
+        return kept
+
+    def slices(self, slices: Sequence[FileSlice], bound: Expression) -> list[FileSlice]:
+        kept = self._by_key(list(slices), bound)
+        return self._by_statistics(kept, bound)
+
+    def _may_use(self, index: str) -> bool:
+        # Renamed columns have statistics under their old names: the base files' own are used there instead.
+        return self.metadata.has(index) and self.schema.internal is None
+
+    def _columns(self, bound: Expression) -> list[str]:
+        return sorted({".".join(column.path) for column in referenced(bound)} - set(self.config.partition_fields))
+
+    def _by_key(self, slices: list[FileSlice], bound: Expression) -> list[FileSlice]:
+        keys = wanted_keys(bound, self.config)
+        if keys is None or not slices or not self.newest:
+            return slices
+        if self.metadata.has(RECORD_INDEX) and not self._index_is_partitioned():
+            places = {(found.partition, found.file_id) for found in self.metadata.locations(keys).values()}
+            kept = [s for s in slices if (s.group.partition, s.group.file_id) in places]
+            self.steps.append(PruneStep("record index", len(slices), len(kept), f"{len(keys)} keys"))
+            return kept
+        if not self.metadata.has(BLOOM_FILTERS):
+            return slices
+        alone = [(s.group.partition, s.base_file.name) for s in slices if s.base_file is not None and not s.delta_files]
+        blooms = self.metadata.blooms(alone)
+        texts = pa.array(keys, pa.string())
+        kept = []
+        for slice_ in slices:
+            name = slice_.base_file.name if slice_.base_file is not None and not slice_.delta_files else ""
+            bloom = blooms.get((slice_.group.partition, name))
+            if bloom is None or any(bloom.open(name).might_contain(texts).to_pylist()):
+                kept.append(slice_)
+        self.steps.append(PruneStep("bloom filters", len(slices), len(kept), f"{len(keys)} keys"))
+        return kept
+
+    def _index_is_partitioned(self) -> bool:
+        definition = self.metadata.definitions.get(RECORD_INDEX, {})
+        return str((definition.get("indexOptions") or {}).get("isPartitioned", "false")).lower() == "true"
+
+    def _by_statistics(self, slices: list[FileSlice], bound: Expression) -> list[FileSlice]:
+        columns = self._columns(bound)
+        if not columns or not slices or not self._may_use(COLUMN_STATS):
+            return slices
+        files = [(s.group.partition, path.rsplit("/", 1)[-1]) for s in slices for path in s.paths]
+        stats = self.metadata.column_stats(columns, files)
+        if not stats:
+            return slices
+        kept = []
+        for slice_ in slices:
+            known = self._of_slice(slice_, columns, stats)
+            if evaluate_statistics(bound, known) is not Match.NO:
+                kept.append(replace(slice_, statistics=known))
+        self.steps.append(PruneStep("column statistics", len(slices), len(kept), f"on {', '.join(columns)}"))
+        return kept
+
+    def _of_slice(
+        self, slice_: FileSlice, columns: Iterable[str], stats: dict[tuple[str, str, str], ColumnStats]
+    ) -> dict[str, ColumnStatistics]:
+        known: dict[str, ColumnStatistics] = {}
+        for column in columns:
+            merged: ColumnStatistics | None = None
+            for path in slice_.paths:
+                stat = stats.get((slice_.group.partition, path.rsplit("/", 1)[-1], column))
+                converted = None if stat is None else self._convert(stat)
+                if converted is None:
+                    break  # one file without statistics: nothing is known of the slice
+                merged = converted if merged is None else merged.merge(converted)
+            else:
+                if merged is not None:
+                    known[column] = merged
+        return known
+
+    def _convert(self, stat: ColumnStats) -> ColumnStatistics | None:
+        kind = _type_at(self.schema.arrow, stat.column)
+        if kind is None:
+            return None
+        empty = stat.null_count is not None and stat.null_count == stat.value_count
+        low, high = _bound(stat.min, kind), _bound(stat.max, kind)
+        if not empty and (low is None or high is None):
+            return None
+        if isinstance(low, float) and isinstance(high, float):
+            low, high = low - abs(low) * _FLOAT_ERROR, high + abs(high) * _FLOAT_ERROR
+        return ColumnStatistics(low, high, null_count=stat.null_count, value_count=stat.value_count, exact=False)
+
+
+def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
+    kind: pa.DataType | None = None
+    fields: Any = schema
+    for name in path.split("."):
+        index = fields.get_field_index(name) if hasattr(fields, "get_field_index") else -1
+        if index < 0:
+            return None
+        kind = fields.field(index).type
+        fields = kind
+    return kind
+
+
+def _bound(value: Any, kind: pa.DataType) -> Any:
+    """A bound as a value of the column's type; None where it is not one, or its meaning is not certain."""
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    if pa.types.is_boolean(kind):
+        return value if isinstance(value, bool) else None
+    if pa.types.is_integer(kind):
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if pa.types.is_floating(kind):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return float(value) if number and abs(value) < 2**53 or isinstance(value, float) else None
+    if pa.types.is_decimal(kind):
+        return value if isinstance(value, Decimal) else None
+    if pa.types.is_date(kind):
+        return value if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime) else None
+    if pa.types.is_timestamp(kind):
+        zoned = kind.tz is not None
+        return value if isinstance(value, datetime.datetime) and (value.tzinfo is not None) == zoned else None
+    if pa.types.is_string(kind):
+        return value if isinstance(value, str) else None
+    if pa.types.is_binary(kind):
+        return value if isinstance(value, bytes) else None
+    return None
+
+
+__all__ = ["RECORD_KEY", "PruneStep", "SlicePruner"]
