@@ -66,6 +66,8 @@ def _verdict(result: Result) -> Text:
     text = Text(result.verdict, style=_STYLES.get(result.verdict, ""))
     if (found := result.measured_against_target) is not None:
         text.append(f" ({found:.2f})" if found < 10 else f" ({found:.0f})", style="dim")
+    if result.noisy:
+        text.append(" noisy", style="yellow")
     return text
 
 

@@ -22,6 +22,8 @@ GROWTH = {
     "fifty times the partitions asked": ("plan_10k", "plan_10k_50"),
 }
 
+NOISY = 1.25
+
 Verdict = Literal["met", "missed", "no figure", "wrong answer", "not applicable", ""]
 
 
@@ -38,6 +40,8 @@ class Figures:
     imported_mb: float | None
     rows: int | None
     checksum: float | None
+    spread: float | None
+    """The slowest process's best over the fastest one's: what the machine's noise did, as far as it shows."""
     right: bool
     """Whether rows and checksum are those of the baseline."""
     error: str | None
@@ -83,6 +87,13 @@ class Result:
                 return ours.peak_mb / theirs.peak_mb if usable else None  # type: ignore[operator, union-attr]
 
     @property
+    def noisy(self) -> bool:
+        """Whether the times that the target rests on varied too much to lean on."""
+        target = self.query.target
+        names = {HEADWATER, self.query.baseline} | ({target.against} if target else set())
+        return any(found.spread is not None and found.spread > NOISY for n, found in self.figures.items() if n in names)
+
+    @property
     def verdict(self) -> Verdict:
         ours = self.figures.get(HEADWATER)
         if self.query.target is None or ours is None:
@@ -102,7 +113,7 @@ def figures(system: str, measured: Sequence[Measured], truth: Measured | None) -
     good = [m for m in measured if m.error is None]
     if not good:
         error = next((m.error for m in measured if m.error), "not run")
-        return Figures(system, None, None, None, None, None, None, None, right=False, error=error)
+        return Figures(system, None, None, None, None, None, None, None, None, right=False, error=error)
     warm = [s for m in good for s in m.seconds[1:]]
     error = next((m.error for m in measured if m.error), None)
     return Figures(
@@ -114,9 +125,16 @@ def figures(system: str, measured: Sequence[Measured], truth: Measured | None) -
         imported_mb=good[0].imported_mb,
         rows=good[0].rows,
         checksum=good[0].checksum,
+        spread=spread(good),
         right=truth is None or all(_agree(m, truth) for m in good),
         error=error,
     )
+
+
+def spread(measured: Sequence[Measured]) -> float | None:
+    """How far the bests of a system's processes are apart."""
+    bests = [min(m.seconds) for m in measured if m.error is None and m.seconds]
+    return max(bests) / min(bests) if bests else None
 
 
 def _agree(one: Measured, other: Measured) -> bool:
@@ -146,6 +164,7 @@ def machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "memory_gib": round(pages / 2**30, 1),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in packages},
@@ -188,5 +207,6 @@ def _as_json(result: Result) -> dict[str, Any]:
         "target": str(query.target) if query.target else None,
         "measured": result.measured_against_target,
         "verdict": result.verdict,
+        "noisy": result.noisy,
         "systems": {name: asdict(found) | {"ratio": result.ratio(name)} for name, found in result.figures.items()},
     }

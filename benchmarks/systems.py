@@ -90,7 +90,7 @@ def _headwater(job: Job) -> Callable[[], Answer]:
         return scan.to_batches()
 
     def plan() -> int:
-        return _planned_files(headwater.open(job.path).scan(filter=condition, columns=columns).plan())
+        return len(headwater.open(job.path).scan(filter=condition, columns=columns).plan().tasks)
 
     def lookup() -> pa.Table:
         ((_, _, keys),) = job.where
@@ -123,14 +123,6 @@ def base_files(table: Path) -> list[str]:
     """The base files of a table that has one commit: every Parquet file outside `.hoodie`."""
     found = [p for p in table.glob("*/*.parquet") if not p.parent.name.startswith(".")]
     return sorted(str(p) for p in found)
-
-
-def _planned_files(plan: Any) -> int:
-    """The number of files in a Headwater plan, whose slices or tasks are sized."""
-    for name in ("file_slices", "slices", "tasks", "splits"):
-        if hasattr(plan, name):
-            return len(getattr(plan, name))
-    return len(plan)
 
 
 def _flat(where: tuple[Condition, ...]) -> list[tuple[str, str, Any]]:

@@ -18,8 +18,8 @@ def read(table_path: str, mode: str, *, metadata: bool = True, **opts: Any) -> p
     if mode == "time_travel":
         return table.scan(as_of=opts["as_of"]).to_arrow()
     if mode == "incremental":
-        # Hudi answers from the newest files where those of the range are cleaned; we do so only when asked to.
-        return table.incremental(opts["start"], opts["end"], if_cleaned="newest").to_arrow()
+        # Hudi answers from what is left where files of the range are cleaned; we do so only when asked to.
+        return table.incremental(opts["start"], opts["end"], if_cleaned="best_effort").to_arrow()
     if mode == "cdc":
         return table.changes(opts["start"], opts["end"]).to_arrow()
     if mode == "filter":

@@ -113,10 +113,10 @@ class Table:
             Commits by their instants, or points in time; None leaves a side open. The start is exclusive.
         if_cleaned
             What to do when files of the range were cleaned: `"raise"` an error that names the earliest instant, or
-            answer from the `"newest"` files, as Hudi 1.x does; rows that changed after the range are missing then.
+            `"best_effort"`: answer from the files that are left, as Hudi 1.x does. Rows may be missing then.
         """
-        if if_cleaned not in ("raise", "newest"):
-            raise InvalidArgument(f"if_cleaned={if_cleaned!r}; known: raise, newest")
+        if if_cleaned not in ("raise", "best_effort"):
+            raise InvalidArgument(f"if_cleaned={if_cleaned!r}; known: raise, best_effort")
         return Scan(
             self,
             ReadingMode.INCREMENTAL,
@@ -282,7 +282,7 @@ class Scan:
         index = hudi.file_index(
             schema,
             base_files_only=self.mode is ReadingMode.SNAPSHOT_READ_OPTIMIZED,
-            newest_if_cleaned=self.if_cleaned == "newest",
+            despite_cleaning=self.if_cleaned == "best_effort",
         )
         instant: Instant | None = None
         instants: tuple[Instant, ...] = ()

@@ -48,9 +48,9 @@ class HudiFileIndex:
     """Prunes by its indexes where given."""
     base_files_only: bool = False
     """A read-optimized view: the newest base file of each group, without its logs."""
-    newest_if_cleaned: bool = False
-    """Where files of a range are gone: take the newest slices instead, less the rows of other instants, as Hudi 1.x
-    does. Rows that changed after the range are then missing, which is why it must be asked for."""
+    despite_cleaning: bool = False
+    """Where files of a range are gone: answer from those that are left, as Hudi 1.x does. Rows may then be missing,
+    which is why it must be asked for."""
     report: PruningReport = field(default_factory=PruningReport, compare=False)
 
     def list_files_at(
@@ -99,7 +99,7 @@ class HudiFileIndex:
         return Horizon(self.timeline, None if end is None else end.requested_at)
 
     def _snapshot(self, end: Instant | None, filters: Expression | None) -> list[PartitionIncrementalSnapshot]:
-        if end is not None:
+        if end is not None and not self.despite_cleaning:
             self._check_retained(end)
         horizon = self._at(end)
         instants = tuple(i for i in self.timeline.commits if horizon.reaches(i.requested_at))
@@ -177,7 +177,8 @@ class HudiFileIndex:
     ) -> list[PartitionIncrementalSnapshot]:
         """Where files of the range are gone: the table at the range's end, less the rows of other instants."""
         last = instants[-1] if end is None or end not in self.timeline.files else end
-        if self.newest_if_cleaned and self._is_cleaned(last):
+        if self.despite_cleaning and self._is_cleaned(last) and not self.timeline.config.is_merge_on_read:
+            # Hudi's choice: the newest base files, whose rows of the range are those that never changed since.
             last = self.timeline.commits[-1]
         return [
             replace(

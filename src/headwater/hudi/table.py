@@ -90,11 +90,11 @@ class HudiTable:
         return merge_rules(self.config)
 
     def file_index(
-        self, schema: TableSchema | None = None, *, base_files_only: bool = False, newest_if_cleaned: bool = False
+        self, schema: TableSchema | None = None, *, base_files_only: bool = False, despite_cleaning: bool = False
     ) -> HudiFileIndex:
         schema = schema or self.schema
         return HudiFileIndex(
-            self.timeline, self.listing, schema, self.metadata, base_files_only, newest_if_cleaned
+            self.timeline, self.listing, schema, self.metadata, base_files_only, despite_cleaning
         )
 
     def instant_at(self, when: object) -> Instant:
