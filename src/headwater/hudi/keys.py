@@ -79,9 +79,19 @@ def path_values(config: TableConfig, path: str) -> dict[str, str | None]:
         if config.key_generator is KeyGenerator.CUSTOM and kind != "SIMPLE":
             continue
         match = _HIVE.match(segment)
+        if not config.drop_partition_columns and not _tells_value(config, name, segment):
+            continue
         text = match[2] if match else segment
         found[name] = None if text == NULL_PARTITION else unescape(text)
     return found
+
+
+def _tells_value(config: TableConfig, name: str, segment: str) -> bool:
+    """Whether the data files hold what Hudi would read out of the path: a value may itself look like an escape."""
+    match = _HIVE.match(segment)
+    if match is not None and not (config.hive_style and match[1] == name):
+        return False
+    return config.url_encoded or "%" not in segment
 
 
 def describe_partition(config: TableConfig, path: str, schema: pa.Schema) -> PartitionDescriptor:
@@ -91,6 +101,8 @@ def describe_partition(config: TableConfig, path: str, schema: pa.Schema) -> Par
     for name, text in path_values(config, path).items():
         index = schema.get_field_index(name)
         kind = schema.field(index).type if index >= 0 else pa.string()
+        if text is None and _is_text(kind) and not config.drop_partition_columns:
+            continue  # null and the empty text share a folder
         typed, value = _typed(text, kind)
         if typed:
             names.append(name)
@@ -98,10 +110,14 @@ def describe_partition(config: TableConfig, path: str, schema: pa.Schema) -> Par
     return PartitionDescriptor(path, tuple(names), tuple(values))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def _typed(text: str | None, kind: pa.DataType) -> tuple[bool, Any]:
     if text is None:
         return True, None
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if _is_text(kind):
         return True, text
     if pa.types.is_timestamp(kind) or pa.types.is_binary(kind) or pa.types.is_nested(kind):
         # Written as a number or as a text, depending on the writer's settings: the file holds the value.

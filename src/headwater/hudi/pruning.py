@@ -58,6 +58,8 @@ class SlicePruner:
         """Partitions whose statistics allow a match; their files need not even be listed otherwise."""
         if not self.newest or not self._may_use(PARTITION_STATS) or not found:
             return list(found)
+        if self.config.base_format != "PARQUET":
+            return list(found)  # Hudi notes statistics of Parquet base files only: the partition's cover its logs alone
         columns = self._columns(bound)
         if not columns:
             return list(found)
