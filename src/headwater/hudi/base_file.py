@@ -66,9 +66,8 @@ class _Guard:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (pa.ArrowException, OSError, ValueError, IndexError, KeyError, RuntimeError)) and not (
-            isinstance(error, HeadwaterError)
-        ):
+        known = (pa.ArrowException, OSError, ValueError, OverflowError, LookupError, RuntimeError)
+        if isinstance(error, known) and not isinstance(error, HeadwaterError):
             raise CorruptFile(
                 f"{self.where}: cannot be read ({type(error).__name__}: {error}); "
                 "restore the file, or go back to an older version of the table"
@@ -87,7 +86,11 @@ class ParquetBaseFile:
     def __post_init__(self) -> None:
         with _Guard(self.storage.describe(self.path)):
             self._file = pq.ParquetFile(
-                self.storage.open(self.path), coerce_int96_timestamp_unit="us", pre_buffer=True, memory_map=False
+                self.storage.open(self.path),
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=True,
+                memory_map=False,
+                page_checksum_verification=True,
             )
             self.schema = self._file.schema_arrow.remove_metadata()
             groups, start = [], 0
@@ -96,6 +99,8 @@ class ParquetBaseFile:
                 groups.append(RowGroup(index, start, rows))
                 start += rows
             self.row_groups = tuple(groups)
+            if start != self._file.metadata.num_rows or any(group.rows < 0 for group in groups):
+                raise ValueError(f"its row groups have {start} rows, its footer says {self._file.metadata.num_rows}")
 
     @property
     def num_rows(self) -> int:
@@ -117,7 +122,11 @@ class ParquetBaseFile:
         found: dict[str, ColumnStatistics] = {}
         with _Guard(self.storage.describe(self.path)):
             for name, index in self._flat_columns.items():
-                statistics = _column_statistics(meta.column(index).statistics, group.rows)
+                column, declared = meta.column(index), self._file.metadata.schema.column(index).physical_type
+                if column.physical_type != declared:
+                    # Arrow ends the process when it is asked for the statistics of such a column.
+                    raise ValueError(f"{name} is {column.physical_type} in a row group and {declared} in the schema")
+                statistics = _column_statistics(column.statistics, group.rows)
                 if statistics is not None:
                     found[name] = statistics
         return found

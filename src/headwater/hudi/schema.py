@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import CorruptFile, InvalidTableConfig
+from headwater.errors import CorruptFile, InvalidTableConfig, UnsupportedTable
 from headwater.hudi.avro_schema import to_arrow
 from headwater.hudi.evolution import Renames
 from headwater.hudi.properties import META_FOLDER
@@ -28,6 +28,8 @@ META_COLUMNS = (
 COMMIT_TIME, RECORD_KEY, PARTITION_PATH = META_COLUMNS[0], META_COLUMNS[2], META_COLUMNS[3]
 META_SCHEMA = pa.schema([(name, pa.string()) for name in META_COLUMNS])
 
+# What reading JSON of another shape than expected stumbles on, down to one that nests without end.
+_NOT_THE_JSON = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _SCHEMA_FILE = re.compile(r"^(\d+)(?:_\d+)?\.schemacommit$")
 
 
@@ -67,10 +69,12 @@ def _from_json(text: str, where: str, internal: InternalSchema | None) -> TableS
     try:
         avro = json.loads(text)
         fields = [f for f in avro["fields"] if f["name"] not in META_COLUMNS]
-    except (ValueError, KeyError, TypeError) as error:
+        avro = {**avro, "fields": fields}
+        return TableSchema(pa.schema([*META_SCHEMA, *to_arrow(avro)]), avro, internal)
+    except (CorruptFile, UnsupportedTable) as error:
+        raise type(error)(f"{where}: {error}; restore it from a backup") from error
+    except _NOT_THE_JSON as error:
         raise InvalidTableConfig(f"{where}: is no Avro record schema ({error}); restore it from a backup") from error
-    avro = {**avro, "fields": fields}
-    return TableSchema(pa.schema([*META_SCHEMA, *to_arrow(avro)]), avro, internal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,12 @@ def parse_internal(record: Mapping[str, Any], where: str) -> InternalSchema:
     """The JSON form of an internal schema (facts 14.3)."""
     try:
         version = int(record.get("version_id", record.get("version-id", 0)))
-        return InternalSchema(version, _fields(record["fields"]))
-    except (KeyError, TypeError, ValueError) as error:
+        fields = _fields(record["fields"])
+        # A damaged type deep inside is told here and not by the first file that an old column is looked up in.
+        for _ in _pair(fields, fields, ()):
+            pass
+        return InternalSchema(version, fields)
+    except _NOT_THE_JSON as error:
         raise CorruptFile(f"{where}: is no internal schema ({error}); restore it from a backup") from error
 
 
@@ -107,7 +115,7 @@ def _internal_of(extra: Mapping[str, str], where: str) -> InternalSchema | None:
         return None
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFile(f"{where}: its latest_schema is no JSON ({error}); restore it from a backup") from error
     return parse_internal(record, where)
 
@@ -146,9 +154,11 @@ def load_schema_history(timeline: HudiTimeline) -> SchemaHistory:
         where = timeline.storage.describe(entry.path)
         try:
             schemas = json.loads(timeline.storage.read_bytes(entry.path).decode("utf-8"))["schemas"]
-        except (ValueError, KeyError, TypeError) as error:
+            return SchemaHistory(tuple(parse_internal(record, where) for record in schemas))
+        except CorruptFile:
+            raise
+        except _NOT_THE_JSON as error:
             raise CorruptFile(f"{where}: is no schema history ({error}); restore it from a backup") from error
-        return SchemaHistory(tuple(parse_internal(record, where) for record in schemas))
     return SchemaHistory()
 
 

@@ -144,7 +144,7 @@ class HashRing:
                 tuple(prefix for _, prefix in nodes),
                 int(content.get("seqNo", 0)),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise CorruptFile(f"{name}: no consistent-hashing metadata ({error!r}); restore the file") from error
         if not ring.values:
             raise CorruptFile(f"{name}: the hash ring has no nodes; restore the file")

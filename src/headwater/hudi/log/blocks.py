@@ -104,7 +104,7 @@ def _read_parquet(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
             if name not in target.names:
                 raise ColumnNotFound(f"no column {name!r} in {block.describe()}; it has: {', '.join(target.names)}")
     try:
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content())))
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content())), page_checksum_verification=True)
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         if target is None:
             return table

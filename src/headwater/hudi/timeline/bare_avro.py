@@ -35,7 +35,8 @@ def decode_bare(data: bytes, action: str, where: str) -> dict[str, Any]:
         record = fastavro.schemaless_reader(io.BytesIO(data), schema, None)
     except Exception as error:
         # fastavro raises whatever its parsing stumbles on: all of it means the same here
-        raise CorruptFile(f"{where}: is no {action} record ({type(error).__name__}: {error}); restore it") from error
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise CorruptFile(f"{where}: is no {action} record ({why}); restore it") from error
     if not isinstance(record, dict):
         raise CorruptFile(f"{where}: is no {action} record; restore it from a backup")
     return record

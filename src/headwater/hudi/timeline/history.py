@@ -21,6 +21,9 @@ from headwater.storage import Storage
 
 _MANIFEST = re.compile(r"^manifest_(\d+)$")
 _ARCHIVE = re.compile(r"^\.commits_\.archive\.(\d+)(?:_.*)?$")
+_HISTORY = pa.schema(
+    [("instantTime", pa.string()), ("completionTime", pa.string()), ("action", pa.string()), ("metadata", pa.binary())]
+)
 _ARCHIVED_FIELDS = (
     "hoodieCommitMetadata",
     "hoodieReplaceCommitMetadata",
@@ -76,9 +79,9 @@ def _lsm(storage: Storage, folder: str) -> list[ArchivedInstant]:
     for name in _manifest_files(storage, folder):
         path = f"{folder}/{name}"
         try:
-            table = pq.read_table(pa.BufferReader(storage.read_buffer(path)))
-            rows = table.select(["instantTime", "completionTime", "action", "metadata"]).to_pylist()
-        except (pa.ArrowException, KeyError, OSError) as error:
+            table = pq.read_table(pa.BufferReader(storage.read_buffer(path)), page_checksum_verification=True)
+            rows = table.select(_HISTORY.names).cast(_HISTORY).to_pylist()
+        except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             if isinstance(error, HeadwaterError):
                 raise
             raise CorruptFile(f"{storage.describe(path)}: is no history file ({error}); restore it") from error
@@ -86,7 +89,8 @@ def _lsm(storage: Storage, folder: str) -> list[ArchivedInstant]:
             requested_at = row["instantTime"] or ""
             where = f"{storage.describe(path)}: instant {requested_at}"
             completed_at = row["completionTime"] or requested_at
-            found.append(ArchivedInstant(requested_at, row["action"], completed_at, row["metadata"] or None, where))
+            action, record = row["action"] or "", row["metadata"] or None
+            found.append(ArchivedInstant(requested_at, action, completed_at, record, where))
     return found
 
 
@@ -99,13 +103,13 @@ def _manifest_files(storage: Storage, folder: str) -> list[str]:
     newest = max(manifests)
     if "_version_" in names:
         text = storage.read_bytes(f"{folder}/_version_").decode("utf-8", "replace").strip()
-        if text.isdigit() and int(text) in manifests:
+        if _MANIFEST.match(f"manifest_{text}") and f"manifest_{text}" in names:
             newest = int(text)
     path = f"{folder}/{manifests[newest]}"
     try:
         listed = json.loads(storage.read_bytes(path).decode("utf-8"))
         return [str(item["fileName"]) for item in listed["files"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptFile(f"{storage.describe(path)}: is no history manifest ({error}); restore it") from error
 
 
@@ -115,18 +119,23 @@ def _archive(storage: Storage, folder: str) -> list[ArchivedInstant]:
     for _, entry in sorted(files, key=lambda pair: pair[0]):
         for block in scan_blocks(storage, entry.path):
             if block.type is BlockType.AVRO_DATA:
-                rows = read_data_block(block).to_pylist(maps_as_pydicts="strict")
+                try:
+                    rows = read_data_block(block).to_pylist(maps_as_pydicts="strict")
+                except (KeyError, ValueError, OverflowError) as error:
+                    if isinstance(error, HeadwaterError):
+                        raise
+                    raise CorruptFile(f"{block.describe()}: holds no archived actions ({error}); restore it") from error
                 found += [a for row in rows if (a := _archived(row)) is not None]
     return found
 
 
 def _archived(record: Mapping[str, Any]) -> ArchivedInstant | None:
     """Each state of an action has an entry of its own; only the completed one counts."""
-    requested_at, action = record.get("commitTime"), record.get("actionType")
+    requested_at, action = str(record.get("commitTime") or ""), str(record.get("actionType") or "")
     state = record.get("actionState")
     if not requested_at or not action or (state is not None and state != "COMPLETED"):
         return None
     metadata = next((record[name] for name in _ARCHIVED_FIELDS if record.get(name) is not None), None)
     action = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}.get(action, action)
-    completed_at = record.get("stateTransitionTime") or requested_at
+    completed_at = str(record.get("stateTransitionTime") or requested_at)
     return ArchivedInstant(requested_at, action, max(completed_at, requested_at), metadata)

@@ -67,7 +67,7 @@ def decode(data: bytes, where: str) -> dict[str, Any]:
     except Exception as error:
         # fastavro raises whatever its parsing stumbles on: all of it means the same here
         raise CorruptFile(
-            f"{where}: cannot be read as Avro or JSON ({type(error).__name__}: {error}); "
+            f"{where}: cannot be read as Avro or JSON ({type(error).__name__}: {str(error)[:200]}); "
             "the table's history is damaged: restore this file from a backup"
         ) from error
     if record is None:
@@ -84,13 +84,26 @@ def commit_metadata(record: Mapping[str, Any], where: str) -> CommitMetadata:
         for partition, items in (record.get("partitionToWriteStats") or {}).items():
             stats += [_write_stat(partition, item) for item in items or ()]
         replaced = {
-            partition: tuple(ids or ()) for partition, ids in (record.get("partitionToReplaceFileIds") or {}).items()
+            partition: _texts(ids or []) for partition, ids in (record.get("partitionToReplaceFileIds") or {}).items()
         }
         extra = {str(k): v for k, v in (record.get("extraMetadata") or {}).items() if isinstance(v, str)}
         operation = str(record.get("operationType") or "UNKNOWN").upper()
         return CommitMetadata(operation, tuple(stats), replaced, extra, bool(record.get("compacted")))
-    except (AttributeError, TypeError, ValueError, KeyError) as error:
+    except (AttributeError, TypeError, ValueError, KeyError, OverflowError) as error:
         raise CorruptFile(f"{where}: is not commit metadata ({error}); restore it from a backup") from error
+
+
+def _texts(items: Any) -> tuple[str, ...]:
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise TypeError(f"{str(items)[:80]!r} is no list of texts")
+    return tuple(items)
+
+
+def _long(value: Any) -> int:
+    number = int(value or 0)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"a number of {number.bit_length()} bits")
+    return number
 
 
 def _write_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
@@ -99,10 +112,10 @@ def _write_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
         partition=partition,
         file_id=str(stat.get("fileId") or ""),
         path=str(stat.get("path") or ""),
-        num_writes=int(stat.get("numWrites") or 0),
-        num_deletes=int(stat.get("numDeletes") or 0),
-        num_updates=int(stat.get("numUpdateWrites") or 0),
-        num_inserts=int(stat.get("numInserts") or 0),
-        size=int(stat.get("fileSizeInBytes") or 0),
-        cdc_files=tuple((str(path), int(size or 0)) for path, size in cdc.items()),
+        num_writes=_long(stat.get("numWrites")),
+        num_deletes=_long(stat.get("numDeletes")),
+        num_updates=_long(stat.get("numUpdateWrites")),
+        num_inserts=_long(stat.get("numInserts")),
+        size=_long(stat.get("fileSizeInBytes")),
+        cdc_files=tuple((str(path), _long(size)) for path, size in cdc.items()),
     )

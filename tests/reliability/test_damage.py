@@ -1,0 +1,185 @@
+"""Damage that once got through: each was found by the fuzz test, and says what it was."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.reliability.tables import files_of
+from tests.reliability.thrift import page_bodies
+
+from headwater.errors import CorruptFile, HeadwaterError
+from headwater.hudi.base_file import open_base_file
+from headwater.hudi.index.bucket import HashRing
+from headwater.hudi.log import BlockType, Header, read_data_block, scan_buffer, write_block
+from headwater.hudi.properties import load_config
+from headwater.hudi.schema import load_schema_history, resolve_schema
+from headwater.hudi.timeline import HudiTimeline, load_timeline
+from headwater.hudi.timeline.history import load_history
+from headwater.hudi.timeline.metadata import commit_metadata, decode
+from headwater.storage import Storage
+
+DEEP = "[" * 100_000 + "]" * 100_000
+PROPERTIES = ".hoodie/hoodie.properties"
+
+
+def parquet_of(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="none", use_dictionary=False, write_page_checksum=True, store_schema=False)
+    return sink.getvalue()
+
+
+def with_flip(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def put(folder: Path, files: dict[str, bytes]) -> Storage:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return Storage.at(folder)
+
+
+ROWS = pa.table({"id": pa.array(range(100), pa.int64())})
+
+
+def test_flip_within_a_page_of_a_base_file_is_told_by_its_checksum(tmp_path: Path) -> None:
+    data = parquet_of(ROWS)
+    storage = put(tmp_path, {"f.parquet": with_flip(data, page_bodies(data)[0][0] + 100)})
+    file = open_base_file(storage, "f.parquet")
+    with pytest.raises(CorruptFile, match=r"f\.parquet: cannot be read .*restore"):
+        file.read(["id"], file.row_groups)
+
+
+def test_flip_within_a_page_of_a_parquet_log_block_is_told_by_its_checksum() -> None:
+    data = parquet_of(ROWS)
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": ["null", "long"]}]})
+    headers = {Header.INSTANT_TIME: "001", Header.SCHEMA: schema}
+    whole, damaged = (
+        next(scan_buffer(write_block(BlockType.PARQUET_DATA, headers, content), "f.log"))
+        for content in (data, with_flip(data, page_bodies(data)[0][0] + 100))
+    )
+    assert read_data_block(whole).equals(ROWS)
+    with pytest.raises(CorruptFile, match=r"f\.log"):
+        read_data_block(damaged)
+
+
+def test_parquet_column_of_another_type_than_the_schema_does_not_end_the_process(tmp_path: Path) -> None:
+    """Arrow calls std::terminate when it is asked for the statistics of such a column."""
+    data = parquet_of(ROWS)
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    storage = Storage.at(tmp_path)
+    told = 0
+    for at in range(footer, len(data) - 8):
+        # i32 INT64 (zigzag 4) as the physical type of the chunk becomes one that does not exist
+        if data[at : at + 2] == b"\x15\x04":
+            (tmp_path / "f.parquet").write_bytes(data[: at + 1] + b"\x7e" + data[at + 2 :])
+            try:
+                file = open_base_file(storage, "f.parquet")
+                file.statistics(file.row_groups[0])
+            except CorruptFile as error:
+                told += "in a row group and INT64 in the schema" in str(error)
+    assert told
+
+
+def test_footer_whose_row_groups_do_not_add_up_is_corrupt(tmp_path: Path) -> None:
+    data = parquet_of(ROWS)
+    hundred = b"\x16\xc8\x01"  # i64 100: the rows of the file, then those of the group
+    at = data.rindex(hundred)
+    storage = put(tmp_path, {"f.parquet": data[:at] + b"\x16\xca\x01" + data[at + 3 :]})
+    with pytest.raises(CorruptFile, match="its row groups have 101 rows, its footer says 100"):
+        open_base_file(storage, "f.parquet")
+
+
+def timeline_of(folder: Path, table: str, files: dict[str, bytes]) -> HudiTimeline:
+    storage = put(folder, {PROPERTIES: files_of(table)[PROPERTIES], **files})
+    return load_timeline(storage, load_config(storage))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b'{"partitionToWriteStats": {"p": [{"numWrites": 1e999}]}}', id="an endless number"),
+        pytest.param(b'{"partitionToWriteStats": {"p": [{"numWrites": 1%b}]}}' % (b"0" * 300), id="a long number"),
+        pytest.param(b'{"partitionToReplaceFileIds": {"p": [["f"]]}}', id="a list for a file id"),
+        pytest.param(b'{"partitionToReplaceFileIds": {"p": "file-id"}}', id="a text for a list"),
+    ],
+)
+def test_commit_metadata_of_another_shape_is_corrupt(content: bytes) -> None:
+    with pytest.raises(CorruptFile, match=r"001\.commit: is not commit metadata .*restore"):
+        commit_metadata(decode(content, "001.commit"), "001.commit")
+
+
+def test_message_about_an_undecodable_instant_is_not_its_whole_schema() -> None:
+    files = files_of("clus_mor_mor_v9_120")
+    data = next(d for n, d in files.items() if n.endswith(".replacecommit"))
+    with pytest.raises(CorruptFile) as caught:
+        decode(data.replace(b'"type":"record"', b'"type":"recovd"', 1), "001.replacecommit")
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "schema", [DEEP, '{"fields": [{"name": "a", "type": ' + DEEP + "}]}", '{"fields": 5}', '{"fields": [5]}']
+)
+def test_commit_with_an_endless_or_shapeless_schema_is_an_error_that_names_it(tmp_path: Path, schema: str) -> None:
+    commit = json.dumps({"extraMetadata": {"schema": schema}}).encode()
+    timeline = timeline_of(tmp_path, "clean_mor_v6_0150", {".hoodie/20260101000000000.commit": commit})
+    with pytest.raises(HeadwaterError, match=r"schema of instant 20260101000000000.*restore it"):
+        resolve_schema(timeline)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        DEEP,
+        '{"schemas": 1.5}',
+        '{"schemas": [1.5]}',
+        '{"schemas": [{"version_id": 1e999, "fields": []}]}',
+        '{"schemas": [{"version_id": 1, "fields": [{"id": 1, "name": "a", "type": {"type": "record"}}]}]}',
+        '{"schemas": [{"version_id": 1, "fields": [{"id": 1, "name": "a", "type": {"type": "array"}}]}]}',
+    ],
+)
+def test_schema_history_of_another_shape_is_corrupt(tmp_path: Path, content: str) -> None:
+    files = {
+        ".hoodie/20260101000000000.commit": b"{}",
+        ".hoodie/.schema/20260101000000000.schemacommit": content.encode(),
+    }
+    with pytest.raises(CorruptFile, match=r"20260101000000000\.schemacommit: .*restore"):
+        load_schema_history(timeline_of(tmp_path, "clean_mor_v6_0150", files))
+
+
+@pytest.mark.parametrize("content", [DEEP, '{"files": 5}', '{"files": [{}]}', "[]"])
+def test_history_manifest_of_another_shape_is_corrupt(tmp_path: Path, content: str) -> None:
+    files = {n: d for n, d in files_of("archive_mor_v9_120").items() if "/history/" in n or n == PROPERTIES}
+    files[".hoodie/timeline/history/manifest_4"] = content.encode()
+    storage = put(tmp_path, files)
+    with pytest.raises(CorruptFile, match=r"manifest_4: is no history manifest .*restore"):
+        load_history(storage, load_config(storage))
+
+
+@pytest.mark.parametrize("content", ["²", "9" * 5000, "-1", "", "\0"])
+def test_unreadable_version_of_the_history_leaves_the_newest_manifest(tmp_path: Path, content: str) -> None:
+    files = {n: d for n, d in files_of("archive_mor_v9_120").items() if "/history/" in n or n == PROPERTIES}
+    whole = put(tmp_path / "whole", files)
+    damaged = put(tmp_path / "damaged", {**files, ".hoodie/timeline/history/_version_": content.encode()})
+    assert load_history(damaged, load_config(damaged)) == load_history(whole, load_config(whole))
+
+
+def test_history_file_with_other_columns_is_corrupt(tmp_path: Path) -> None:
+    files = {n: d for n, d in files_of("archive_mor_v9_120").items() if "/history/" in n or n == PROPERTIES}
+    name = next(n for n in files if n.endswith(".parquet"))
+    numbers = pa.table({name: pa.array([[1]]) for name in ("instantTime", "completionTime", "action", "metadata")})
+    storage = put(tmp_path, {**files, name: parquet_of(numbers)})
+    with pytest.raises(CorruptFile, match=r"\.parquet: is no history file .*restore"):
+        load_history(storage, load_config(storage))
+
+
+@pytest.mark.parametrize("text", [DEEP, '{"nodes": [{"value": 1e999, "fileIdPrefix": "f"}]}', "[]", "{}"])
+def test_hash_ring_of_another_shape_is_corrupt(text: str) -> None:
+    with pytest.raises(CorruptFile, match=r"p\.hashing_meta: no consistent-hashing metadata .*restore"):
+        HashRing.parse(text, name="p.hashing_meta")
