@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -50,22 +50,41 @@ def is_plain(out: Console) -> bool:
     return not out.encoding.lower().startswith("utf")
 
 
-def grid(out: Console, *columns: str, right: str = "", title: str | None = None) -> Grid:
+def grid(out: Console, *columns: str, right: str = "", widths: Sequence[int] | None = None) -> Grid:
     """A table; columns named in `right` (separated by blanks) stand flush right."""
     found = Grid(
         box=_PLAIN_HEADS if is_plain(out) else HEADS,
-        title=title,
-        title_justify="left",
         header_style="bold",
         pad_edge=False,
-        padding=(0, 1),
+        padding=(0, 1, 0, 0),
         show_edge=False,
     )
-    for name in columns:
+    for index, name in enumerate(columns):
         found.add_column(
-            name, justify="right" if name in right.split() else "left", no_wrap=True, overflow="ellipsis"
+            Text(printable(name)),
+            justify="right" if name in right.split() else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=None if widths is None else widths[index],
         )
     return found
+
+
+def fit(naturals: Sequence[int], width: int, *, gap: int = 2, least: int = 12) -> list[int] | None:
+    """Widths for columns of these natural widths: the widest give way first; None where it cannot be done decently.
+
+    >>> fit([2, 40, 20], 60), fit([2, 40, 20], 30), fit([20] * 9, 80)
+    ([2, 34, 20], [2, 12, 12], None)
+    """
+    widths = list(naturals)
+    over = sum(widths) + gap * (len(widths) - 1) - width
+    while over > 0:
+        widest = max(range(len(widths)), key=lambda index: widths[index])
+        if widths[widest] <= least:
+            return None
+        widths[widest] -= 1
+        over -= 1
+    return widths
 
 
 def bar() -> Progress:
@@ -115,7 +134,7 @@ def cell(value: Any) -> Text:
         return Text(printable(value))
     if isinstance(value, (bool, int, Decimal)):
         return Text(str(value))
-    plain = to_json(value)
+    plain = value.isoformat(sep=" ") if isinstance(value, datetime) else to_json(value)
     return Text(printable(plain) if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
 
 
@@ -152,7 +171,7 @@ def duration_text(requested_at: str, completed_at: str | None) -> str:
     if completed_at is None:
         return ""
     try:
-        start, end = (datetime.strptime(t[:14] + t[14:17].ljust(3, "0"), "%Y%m%d%H%M%S%f") for t in (requested_at, completed_at))
+        start, end = (datetime.strptime(text.ljust(17, "0"), "%Y%m%d%H%M%S%f") for text in (requested_at, completed_at))
     except ValueError:
         return ""
     seconds = (end - start) / timedelta(seconds=1)

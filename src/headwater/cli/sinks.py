@@ -6,16 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
-from headwater.cli.output import cell, grid, to_json
+from headwater.cli.output import cell, fit, grid, printable, to_json
 from headwater.errors import InvalidArgument, StorageError
 
 
@@ -64,7 +66,7 @@ def write_rows(
 
 @contextmanager
 def _target(out: str | None, format: Format) -> Iterator[BinaryIO]:
-    """Where the bytes go. A file appears under its name when it is whole; a crash leaves `.part` beside it."""
+    """Where the bytes go. A file appears under its name when it is whole; a kill half-way leaves `.part` beside it."""
     if out is None:
         if format is Format.parquet and sys.stdout.isatty():
             raise InvalidArgument("Parquet is not for a terminal; give --out FILE, or send stdout into a file")
@@ -75,8 +77,11 @@ def _target(out: str | None, format: Format) -> Iterator[BinaryIO]:
     try:
         with open(path, "wb") as stream:
             yield stream
-    except OSError as error:
-        if error.filename == path:
+    except BaseException as error:
+        if not direct:
+            with suppress(OSError):
+                os.unlink(path)
+        if isinstance(error, OSError) and error.filename == path:
             raise StorageError(f"--out {out}: cannot be written: {error.strerror}") from error
         raise
     if not direct:
@@ -124,7 +129,9 @@ def _flat(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     columns = []
     for column, field in zip(batch.columns, target, strict=True):
         if column.type != field.type:
-            values = column.to_pylist(maps_as_pydicts="lossy") if pa.types.is_nested(column.type) else column.to_pylist()
+            values = (
+                column.to_pylist(maps_as_pydicts="lossy") if pa.types.is_nested(column.type) else column.to_pylist()
+            )
             column = pa.array([_flat_text(value) for value in values], pa.string())
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=target)
@@ -148,21 +155,47 @@ def _write_parquet(
 
 
 def show_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: Console, most: int | None) -> int:
-    """Print at most so many rows as one table; a line below says when there are more."""
-    right = " ".join(f.name for f in schema if pa.types.is_primitive(f.type) and not pa.types.is_temporal(f.type))
-    found = grid(out, *schema.names, right=right)
-    rows, more = 0, False
+    """Print at most so many rows; a line below says when there are more.
+
+    As a table where the columns fit the terminal, else each row as a list of its columns.
+    """
+    rows: list[list[Text]] = []
+    more = False
     for batch in batches:
-        room = batch.num_rows if most is None else max(most - rows, 0)
-        for row in batch.slice(0, room).to_pylist(maps_as_pydicts="lossy"):
-            found.add_row(*(cell(value) for value in row.values()))
-        rows += min(batch.num_rows, room)
+        room = batch.num_rows if most is None else most - len(rows)
+        rows += [[cell(v) for v in row.values()] for row in batch.slice(0, room).to_pylist(maps_as_pydicts="lossy")]
         if batch.num_rows > room:
             more = True
             break
-    out.print(found)
-    if more:
-        out.print(f"[dim]the first {rows} rows; --limit N shows more, --format json, csv or parquet gives all[/dim]")
+    naturals = [
+        max(cell_len(name), *(row[index].cell_len for row in rows), 4) for index, name in enumerate(schema.names)
+    ]
+    widths = fit(naturals, out.width)
+    if widths is None:
+        _show_records(rows, schema, out)
     else:
-        out.print(f"[dim]{rows} row{'' if rows == 1 else 's'}[/dim]")
-    return rows
+        numbers = [f.name for f in schema if _is_number(f.type)]
+        found = grid(out, *schema.names, right=" ".join(numbers), widths=widths)
+        for row in rows:
+            found.add_row(*row)
+        out.print(found)
+    if more:
+        out.print(f"[dim]the first {len(rows)} rows; --limit N shows more, --format json, csv or parquet all[/dim]")
+    else:
+        out.print(f"[dim]{len(rows)} row{'' if len(rows) == 1 else 's'}[/dim]")
+    return len(rows)
+
+
+def _show_records(rows: list[list[Text]], schema: pa.Schema, out: Console) -> None:
+    label = max(cell_len(name) for name in schema.names) + 2
+    for number, row in enumerate(rows, 1):
+        out.print(Text(f"row {number}", style="dim"))
+        for name, value in zip(schema.names, row, strict=True):
+            line = Text(f"{printable(name):<{label}}", style="bold").append(
+                value.plain, style=f"not bold {value.style}"
+            )
+            out.print(line, soft_wrap=True)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
