@@ -7,6 +7,7 @@ Makes the tables it needs, measures every (system, query) in processes of their 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from benchmarks import report, results
 from benchmarks.measure import Measured, run
-from benchmarks.queries import PLAIN, Query, queries
+from benchmarks.queries import HUDI_RS, HUDI_RS_READ, PLAIN, Query, queries
 from benchmarks.systems import Job
 from benchmarks.tables import rows
 from benchmarks.tables.build import MANY, Choice, Tables, build
@@ -57,10 +58,11 @@ def main(arguments: Sequence[str] | None = None, many: Mapping[str, tuple[int, i
     budget = max(MIN_BUDGET_MB, int(table_mb / TABLE_TO_BUDGET))
     effort = Effort(given.rounds, given.extra_rounds, given.repetitions, given.seconds, given.timeout)
     chosen = [q for q in queries(given.rows, budget) if not given.only or any(part in q.name for part in given.only)]
-    found = []
+    found: list[results.Result] = []
     for number, query in enumerate(chosen, 1):
         big_enough = query.memory_mb is None or table_mb >= TABLE_TO_BUDGET * query.memory_mb
-        found.append(measure(query, tables, effort, applicable=big_enough))
+        result = measure(query, tables, effort, applicable=big_enough)
+        found.append(_with_full_read(result, found))
         progress(f"[{number}/{len(chosen)}] {_line(found[-1])}".replace("[", "\\["))
 
     caption = f"{given.rows:,} rows; tables {tables.note}; best of {effort.rounds} × {effort.repetitions}"
@@ -109,6 +111,15 @@ def measure(query: Query, tables: Tables, effort: Effort, *, applicable: bool = 
     return result()
 
 
+def _with_full_read(result: results.Result, earlier: Sequence[results.Result]) -> results.Result:
+    """Add hudi-rs's figures from the full read of the same table, where a target asks for them."""
+    full = next((r for r in earlier if r.query.name == result.query.full_read), None)
+    if full is None:
+        return result
+    borrowed = dataclasses.replace(full.figures[HUDI_RS], system=HUDI_RS_READ)
+    return dataclasses.replace(result, figures={**result.figures, HUDI_RS_READ: borrowed})
+
+
 def _job(system: str, query: Query, tables: Tables) -> Job:
     path = tables.plain / query.plain if system == PLAIN and query.plain else tables.path(query.table)
     return Job(system, query.kind, str(path), query.columns, query.where, query.checksum, query.memory_mb)
@@ -119,13 +130,13 @@ def _line(result: results.Result) -> str:
         ratio = result.ratio(system)
         return f"{system} {ratio:.2f}×" if ratio is not None else f"{system} –"
 
-    return f"{result.query.title}: {', '.join(one(system) for system in result.figures)}"
+    return f"{result.query.title}: {', '.join(one(system) for system in result.query.systems)}"
 
 
 def _arrow_mb(total: int) -> float:
     """The size in memory of a table with `total` rows, from a sample: rows are of equal width."""
     sample = rows.base_rows(rows.chunks(total, 10_000)[0], total)
-    return sample.nbytes / sample.num_rows * total / 2**20
+    return float(sample.nbytes / sample.num_rows * total / 2**20)
 
 
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:

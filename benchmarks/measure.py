@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -31,6 +32,8 @@ class Measured:
     peak_mb: float | None = None
     imported_mb: float | None = None
     """Memory before the first repetition: the interpreter and the libraries."""
+    busy_elsewhere: float | None = None
+    """Cores that other processes used on average while this one ran; unknown where there is no /proc."""
     rows: int | None = None
     checksum: float | None = None
     error: str | None = None
@@ -38,6 +41,7 @@ class Measured:
 
 def run(job: Job, *, repetitions: int, seconds: float, timeout: float) -> Measured:
     """Measure a job in a new process: at most `repetitions`, none started after `seconds`."""
+    before = _clocks()
     order = {"job": asdict(job), "repetitions": repetitions, "seconds": seconds}
     try:
         done = subprocess.run(
@@ -54,7 +58,27 @@ def run(job: Job, *, repetitions: int, seconds: float, timeout: float) -> Measur
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing printed"]
         return Measured(error=f"exit {done.returncode}: {last[0][:300]}")
     found = json.loads(marked[-1].removeprefix(MARK))
-    return Measured(**{**found, "seconds": tuple(found["seconds"])})
+    elsewhere = _busy_elsewhere(before, _clocks())
+    return Measured(**{**found, "seconds": tuple(found["seconds"]), "busy_elsewhere": elsewhere})
+
+
+def _clocks() -> tuple[float, float, float] | None:
+    """Now, the seconds that all cores have worked, and those that our children have."""
+    try:
+        with open("/proc/stat") as file:
+            user, nice, system, _idle, _wait, irq, softirq = (int(part) for part in file.readline().split()[1:8])
+    except (OSError, ValueError):
+        return None
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    worked = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return time.perf_counter(), worked, ours.ru_utime + ours.ru_stime
+
+
+def _busy_elsewhere(before: tuple[float, ...] | None, after: tuple[float, ...] | None) -> float | None:
+    if before is None or after is None:
+        return None
+    wall, all_work, our_work = (late - early for early, late in zip(before, after, strict=True))
+    return max(0.0, (all_work - our_work) / wall)
 
 
 def peak_mb() -> float:
@@ -82,7 +106,7 @@ def _repeat(job: Job, repetitions: int, seconds: float) -> Measured:
         started = time.perf_counter()
         rows, checksum, ended = _consume(job, answer())
         times.append(ended - started)
-    return Measured(tuple(times), peak_mb(), imported, rows, checksum)
+    return Measured(tuple(times), peak_mb(), imported, rows=rows, checksum=checksum)
 
 
 def _consume(job: Job, answer: Answer) -> tuple[int, float, float]:

@@ -11,6 +11,8 @@ PLAIN = "pyarrow"
 SAME_FILES = "pyarrow, same files"
 HEADWATER = "headwater"
 HUDI_RS = "hudi-rs"
+HUDI_RS_READ = "hudi-rs, read()"
+"""hudi-rs's figures from the full read of the same table, beside which a stream of Headwater is also held."""
 
 NO_SLOWER = 1.05
 """What counts as "no slower" on a machine with noise."""
@@ -58,7 +60,9 @@ class Query:
     where: tuple[Condition, ...] = ()
     checksum: str = "qty"
     memory_mb: int | None = None
-    target: Target | None = None
+    targets: tuple[Target, ...] = ()
+    full_read: str | None = None
+    """The query whose hudi-rs figures count here as HUDI_RS_READ."""
 
 
 def queries(total: int, memory_mb: int) -> list[Query]:
@@ -70,7 +74,10 @@ def queries(total: int, memory_mb: int) -> list[Query]:
     hundred = tuple(rows.key(n * (total // 100), total) for n in range(100))
     readers = (PLAIN, HEADWATER, HUDI_RS)
     pickers = (PLAIN, SAME_FILES, HEADWATER, HUDI_RS)
-    no_slower = Target("ratio", NO_SLOWER, SAME_FILES)
+    no_slower = (Target("ratio", NO_SLOWER, SAME_FILES),)
+    # The first is the one agreed on; hudi-rs streams in less than it reads, so its stream is shown as well.
+    half = (Target("peak", 0.5, HUDI_RS_READ), Target("peak", 0.5, HUDI_RS))
+    budget = (Target("peak_mb", memory_mb + OVERHEAD_MB),)
 
     def cow(name: str, title: str, **more: object) -> Query:
         given = {"kind": "read", "systems": readers, "baseline": PLAIN} | more
@@ -81,33 +88,33 @@ def queries(total: int, memory_mb: int) -> list[Query]:
         table, label = f"mor_{logs}", f"MOR, {logs.capitalize()} logs: {title}"
         return Query(name=f"{table}_{name}", title=label, table=table, plain="merged", **given)  # type: ignore[arg-type]
 
-    def many(name: str, title: str, table: str, where: Condition, target: Target | None = None) -> Query:
+    def many(name: str, title: str, table: str, where: Condition, *targets: Target) -> Query:
         columns = ("id", "part", "qty")
         systems = (SAME_FILES, HEADWATER, HUDI_RS)
-        return Query(name, title, "plan", table, None, systems, SAME_FILES, columns, (where,), target=target)
+        return Query(name, title, "plan", table, None, systems, SAME_FILES, columns, (where,), targets=targets)
 
     return [
-        cow("cow_full", "COW: full read", target=Target("ratio", 1.1)),
-        cow("cow_two", "COW: city, x", columns=("city", "x"), checksum="x", target=Target("ratio", 1.2)),
-        cow("cow_two_data", "COW: qty, x", columns=("qty", "x"), target=Target("ratio", 1.2)),
-        cow("cow_point", "COW: one key by filter", where=point, systems=pickers, target=no_slower),
-        cow("cow_range", "COW: 1 % by ts", where=span, systems=pickers, target=no_slower),
-        cow("cow_partition", "COW: one partition", where=one_city, systems=pickers, target=no_slower),
+        cow("cow_full", "COW: full read", targets=(Target("ratio", 1.1),)),
+        cow("cow_two", "COW: city, x", columns=("city", "x"), checksum="x", targets=(Target("ratio", 1.2),)),
+        cow("cow_two_data", "COW: qty, x", columns=("qty", "x"), targets=(Target("ratio", 1.2),)),
+        cow("cow_point", "COW: one key by filter", where=point, systems=pickers, targets=no_slower),
+        cow("cow_range", "COW: 1 % by ts", where=span, systems=pickers, targets=no_slower),
+        cow("cow_partition", "COW: one partition", where=one_city, systems=pickers, targets=no_slower),
         cow("cow_lookup", "COW: look-up of 1 key", kind="lookup", where=point, systems=(SAME_FILES, HEADWATER, HUDI_RS),
             baseline=SAME_FILES),
         cow("cow_lookup_100", "COW: look-up of 100 keys", kind="lookup", where=(("id", "in", hundred),),
             systems=(SAME_FILES, HEADWATER), baseline=SAME_FILES),
-        mor("avro", "full", "full read", target=Target("ratio", 2.5)),
-        mor("avro", "two", "city, x", columns=("city", "x"), checksum="x", target=Target("ratio", 4)),
+        mor("avro", "full", "full read", targets=(Target("ratio", 2.5),)),
+        mor("avro", "two", "city, x", columns=("city", "x"), checksum="x", targets=(Target("ratio", 4),)),
         mor("avro", "point", "one key by filter", where=point),
-        mor("avro", "stream", "to_batches()", kind="stream", target=Target("peak", 0.5, HUDI_RS)),
-        mor("parquet", "full", "full read", target=Target("ratio", 1.6)),
-        mor("parquet", "two", "city, x", columns=("city", "x"), checksum="x", target=Target("ratio", 4)),
-        mor("parquet", "stream", "to_batches()", kind="stream", target=Target("peak", 0.5, HUDI_RS)),
+        mor("avro", "stream", "to_batches()", kind="stream", targets=half, full_read="mor_avro_full"),
+        mor("parquet", "full", "full read", targets=(Target("ratio", 1.6),)),
+        mor("parquet", "two", "city, x", columns=("city", "x"), checksum="x", targets=(Target("ratio", 4),)),
+        mor("parquet", "stream", "to_batches()", kind="stream", targets=half, full_read="mor_parquet_full"),
         cow("cow_budget", f"COW: to_batches(), budget {memory_mb} MB", kind="stream", memory_mb=memory_mb,
-            systems=(PLAIN, HEADWATER), target=Target("peak_mb", memory_mb + OVERHEAD_MB)),
+            systems=(PLAIN, HEADWATER), targets=budget),
         mor("avro", "budget", f"to_batches(), budget {memory_mb} MB", kind="stream", memory_mb=memory_mb,
-            systems=(PLAIN, HEADWATER), target=Target("peak_mb", memory_mb + OVERHEAD_MB)),
+            systems=(PLAIN, HEADWATER), targets=budget),
         many("plan_1k", "open, plan 1 of 50 partitions (1,000 files)", "many_1k", ("part", "=", "p00017")),
         many("plan_10k", "open, plan 1 of 500 partitions (10,000 files)", "many_10k", ("part", "=", "p00017"),
              Target("warm_seconds", PLANNING_SECONDS)),

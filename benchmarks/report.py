@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.queries import HEADWATER, HUDI_RS, PLAIN, SAME_FILES
+from benchmarks.queries import HEADWATER, HUDI_RS, PLAIN, SAME_FILES, Target
 from benchmarks.results import Figures, Result, growth
 
 SYSTEMS = (PLAIN, SAME_FILES, HEADWATER, HUDI_RS)
@@ -31,12 +31,8 @@ def print_table(console: Console, results: Sequence[Result], caption: str) -> No
     ratios.add_column("verdict", no_wrap=True)
     for result in results:
         row = [result.figures.get(system) for system in SYSTEMS]
-        ratios.add_row(
-            result.query.title,
-            *(_ratio(result, found) for found in row),
-            str(result.query.target or ""),
-            _verdict(result),
-        )
+        targets = "\n".join(str(target) for target in result.query.targets)
+        ratios.add_row(result.query.title, *(_ratio(result, found) for found in row), targets, _verdicts(result))
         costs.add_row(result.query.title, *(_cost(found) for found in row))
     console.print(ratios)
     console.print(costs)
@@ -62,13 +58,16 @@ def problems(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _verdict(result: Result) -> Text:
-    text = Text(result.verdict, style=_STYLES.get(result.verdict, ""))
-    if (found := result.measured_against_target) is not None:
-        text.append(f" ({found:.2f})" if found < 10 else f" ({found:.0f})", style="dim")
-    if result.noisy:
-        text.append(" noisy", style="yellow")
-    return text
+def _verdicts(result: Result) -> Text:
+    lines = []
+    for check in result.checks:
+        text = Text(check.verdict, style=_STYLES.get(check.verdict, ""))
+        if check.figure is not None:
+            text.append(f" ({check.figure:.2f})" if check.figure < 10 else f" ({check.figure:.0f})", style="dim")
+        if result.noisy and check.target.measure in ("ratio", "warm_seconds"):
+            text.append(" noisy", style="yellow")
+        lines.append(text)
+    return Text("\n").join(lines)
 
 
 def _ratio(result: Result, found: Figures | None) -> Text:
@@ -94,6 +93,8 @@ def plot(path: Path, results: Sequence[Result], subtitle: str) -> None:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     shown = [r for r in results if any(r.ratio(system) is not None for system in SYSTEMS)]
     bars = [(r, s) for r in shown for s in SYSTEMS if r.ratio(s) is not None]
@@ -119,8 +120,9 @@ def plot(path: Path, results: Sequence[Result], subtitle: str) -> None:
             right.barh(place, peak, height=0.86, color=_COLOURS[system])
             _label(right, peak, place, f"{peak:.0f}")
             if system == HEADWATER:
-                _mark(left, _ratio_limit(result), place)
-                _mark(right, _memory_limit(result), place)
+                for target in result.query.targets:
+                    _mark(left, _ratio_limit(result, target), place)
+                    _mark(right, _memory_limit(result, target), place)
             place += 1
         place += 1
     left.set_xscale("log")
@@ -135,8 +137,8 @@ def plot(path: Path, results: Sequence[Result], subtitle: str) -> None:
     for axes in (left, right):
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
-    handles: list[Any] = [plt.Rectangle((0, 0), 1, 1, color=_COLOURS[s]) for s in drawn]
-    handles.append(plt.Line2D([], [], color=_TARGET, linewidth=2))
+    handles: list[Any] = [Patch(color=_COLOURS[s]) for s in drawn]
+    handles.append(Line2D([], [], color=_TARGET, linewidth=2))
     figure.legend(
         handles, [*drawn, "headwater's target"], loc="outside lower right", ncols=5, frameon=False, fontsize=9
     )
@@ -155,11 +157,8 @@ def _mark(axes: Any, limit: float | None, place: float) -> None:
         axes.plot([limit, limit], [place - 0.5, place + 0.5], color=_TARGET, linewidth=2)
 
 
-def _ratio_limit(result: Result) -> float | None:
+def _ratio_limit(result: Result, target: Target) -> float | None:
     """The target as a multiple of the baseline, when it bounds seconds."""
-    target = result.query.target
-    if target is None:
-        return None
     if target.measure == "warm_seconds":
         baseline = result.figures[result.query.baseline].best_seconds
         return target.at_most / baseline if baseline else None
@@ -167,12 +166,9 @@ def _ratio_limit(result: Result) -> float | None:
     return target.at_most * scale if scale is not None else None
 
 
-def _memory_limit(result: Result) -> float | None:
+def _memory_limit(result: Result, target: Target) -> float | None:
     """The target in MB, when it bounds memory."""
-    target = result.query.target
-    if target is None or target.measure not in ("peak", "peak_mb"):
-        return None
     if target.measure == "peak_mb":
         return target.at_most
     theirs = result.figures.get(target.against)
-    return target.at_most * theirs.peak_mb if theirs is not None and theirs.peak_mb else None
+    return target.at_most * theirs.peak_mb if target.measure == "peak" and theirs and theirs.peak_mb else None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.measure import Measured
-from benchmarks.queries import HEADWATER, Query
+from benchmarks.queries import HEADWATER, Query, Target
 
 GROWTH = {
     "ten times the files": ("plan_1k", "plan_10k"),
@@ -23,8 +23,11 @@ GROWTH = {
 }
 
 NOISY = 1.25
+"""How far apart two processes of a system may be."""
+BUSY = 0.3
+"""How many cores others may use meanwhile, on average."""
 
-Verdict = Literal["met", "missed", "no figure", "wrong answer", "not applicable", ""]
+Verdict = Literal["met", "missed", "no figure", "wrong answer", "not applicable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +35,21 @@ class Figures:
     """One system on one query, over all its processes."""
 
     system: str
-    best_seconds: float | None
-    cold_seconds: float | None
+    best_seconds: float | None = None
+    cold_seconds: float | None = None
     """The fastest first repetition: a new process, the operating system's cache warm."""
-    warm_seconds: float | None
-    peak_mb: float | None
-    imported_mb: float | None
-    rows: int | None
-    checksum: float | None
-    spread: float | None
-    """The slowest process's best over the fastest one's: what the machine's noise did, as far as it shows."""
-    right: bool
+    warm_seconds: float | None = None
+    peak_mb: float | None = None
+    imported_mb: float | None = None
+    rows: int | None = None
+    checksum: float | None = None
+    spread: float | None = None
+    """The best of the second-best process over that of the best: what the machine's noise did, as far as it shows."""
+    busy_elsewhere: float | None = None
+    """Cores that other processes used meanwhile, in the quietest of the system's processes."""
+    right: bool = False
     """Whether rows and checksum are those of the baseline."""
-    error: str | None
+    error: str | None = None
 
     @property
     def usable(self) -> bool:
@@ -52,8 +57,17 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """A target, the figure it bounds, and whether it holds."""
+
+    target: Target
+    figure: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """One query: the figures of every system and the verdict on Headwater's."""
+    """One query: the figures of every system and the verdicts on Headwater's."""
 
     query: Query
     figures: Mapping[str, Figures]
@@ -69,12 +83,33 @@ class Result:
         return ours.best_seconds / theirs.best_seconds
 
     @property
-    def measured_against_target(self) -> float | None:
+    def checks(self) -> list[Check]:
+        """The verdict on each target."""
+        return [self._check(target) for target in self.query.targets]
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the times that the targets rest on cannot be leaned on: they vary, or others used the machine."""
+        names = {HEADWATER, self.query.baseline, *(target.against for target in self.query.targets)}
+        rested_on = [found for name, found in self.figures.items() if name in names]
+        return any((f.spread or 1) > NOISY or (f.busy_elsewhere or 0) > BUSY for f in rested_on)
+
+    def _check(self, target: Target) -> Check:
+        ours = self.figures.get(HEADWATER)
+        if not self.applicable:
+            return Check(target, None, "not applicable")
+        if ours is not None and ours.error is None and not ours.right:
+            return Check(target, None, "wrong answer")
+        found = self._figure(target)
+        if found is None:
+            return Check(target, None, "no figure")
+        return Check(target, found, "met" if found <= target.at_most else "missed")
+
+    def _figure(self, target: Target) -> float | None:
         """The figure that the target bounds."""
-        target, ours = self.query.target, self.figures.get(HEADWATER)
-        if target is None or ours is None or not ours.usable:
+        ours, theirs = self.figures.get(HEADWATER), self.figures.get(target.against)
+        if ours is None or not ours.usable:
             return None
-        theirs = self.figures.get(target.against)
         match target.measure:
             case "ratio":
                 return self.ratio(HEADWATER, target.against)
@@ -83,39 +118,17 @@ class Result:
             case "warm_seconds":
                 return ours.warm_seconds
             case "peak":
-                usable = theirs is not None and theirs.usable and theirs.peak_mb and ours.peak_mb
-                return ours.peak_mb / theirs.peak_mb if usable else None  # type: ignore[operator, union-attr]
-
-    @property
-    def noisy(self) -> bool:
-        """Whether the times that the target rests on varied too much to lean on."""
-        target = self.query.target
-        names = {HEADWATER, self.query.baseline} | ({target.against} if target else set())
-        return any(found.spread is not None and found.spread > NOISY for n, found in self.figures.items() if n in names)
-
-    @property
-    def verdict(self) -> Verdict:
-        ours = self.figures.get(HEADWATER)
-        if self.query.target is None or ours is None:
-            return ""
-        if not self.applicable:
-            return "not applicable"
-        if ours.error is None and not ours.right:
-            return "wrong answer"
-        found = self.measured_against_target
-        if found is None:
-            return "no figure"
-        return "met" if found <= self.query.target.at_most else "missed"
+                known = theirs is not None and theirs.usable and theirs.peak_mb and ours.peak_mb
+                return ours.peak_mb / theirs.peak_mb if known else None  # type: ignore[operator, union-attr]
 
 
 def figures(system: str, measured: Sequence[Measured], truth: Measured | None) -> Figures:
     """Fold the processes of one system into its figures; `truth` is the baseline's answer."""
     good = [m for m in measured if m.error is None]
+    error = next((m.error for m in measured if m.error), None if good else "not run")
     if not good:
-        error = next((m.error for m in measured if m.error), "not run")
-        return Figures(system, None, None, None, None, None, None, None, None, right=False, error=error)
+        return Figures(system, error=error)
     warm = [s for m in good for s in m.seconds[1:]]
-    error = next((m.error for m in measured if m.error), None)
     return Figures(
         system,
         best_seconds=min(s for m in good for s in m.seconds),
@@ -126,15 +139,16 @@ def figures(system: str, measured: Sequence[Measured], truth: Measured | None) -
         rows=good[0].rows,
         checksum=good[0].checksum,
         spread=spread(good),
+        busy_elsewhere=min((m.busy_elsewhere for m in good if m.busy_elsewhere is not None), default=None),
         right=truth is None or all(_agree(m, truth) for m in good),
         error=error,
     )
 
 
 def spread(measured: Sequence[Measured]) -> float | None:
-    """How far the bests of a system's processes are apart."""
-    bests = [min(m.seconds) for m in measured if m.error is None and m.seconds]
-    return max(bests) / min(bests) if bests else None
+    """The second-best process over the best: a best that another process confirms is not an accident."""
+    bests = sorted(min(m.seconds) for m in measured if m.error is None and m.seconds)
+    return bests[1] / bests[0] if len(bests) > 1 else None
 
 
 def _agree(one: Measured, other: Measured) -> bool:
@@ -204,9 +218,9 @@ def _as_json(result: Result) -> dict[str, Any]:
             [column, op, value if isinstance(value, (str, int)) else len(value)] for column, op, value in query.where
         ],
         "baseline": query.baseline,
-        "target": str(query.target) if query.target else None,
-        "measured": result.measured_against_target,
-        "verdict": result.verdict,
+        "targets": [
+            {"target": str(check.target), "figure": check.figure, "verdict": check.verdict} for check in result.checks
+        ],
         "noisy": result.noisy,
         "systems": {name: asdict(found) | {"ratio": result.ratio(name)} for name, found in result.figures.items()},
     }

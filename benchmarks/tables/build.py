@@ -83,7 +83,7 @@ def _generated(
         directory / "mor_parquet", given, lambda path: generated.write_merge_on_read(path, total, "parquet", progress)
     )
     for table, (partitions, files) in many.items():
-        shape = {"partitions": partitions, "files": files, "generator": rows.GENERATOR_VERSION}
+        shape = {"partitions": partitions, "files": files, "metadata_table": 1, "generator": rows.GENERATOR_VERSION}
 
         def write(path: Path, partitions: int = partitions, files: int = files) -> None:
             generated.write_many_files(path, partitions, files, progress)

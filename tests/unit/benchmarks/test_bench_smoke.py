@@ -189,25 +189,40 @@ def test_a_table_without_a_stamp_is_made_anew(tmp_path: Path) -> None:
 
 
 def _result(target: Target, ours: Measured, theirs: Measured) -> results.Result:
-    query = Query("q", "q", "read", "cow", "base", (PLAIN, HEADWATER), PLAIN, target=target)
+    query = Query("q", "q", "read", "cow", "base", (PLAIN, HEADWATER), PLAIN, targets=(target,))
     figures = {PLAIN: results.figures(PLAIN, [theirs], theirs), HEADWATER: results.figures(HEADWATER, [ours], theirs)}
     return results.Result(query, figures)
+
+
+def _verdict(result: results.Result) -> str:
+    (check,) = result.checks
+    return check.verdict
 
 
 def test_a_fast_wrong_answer_meets_no_target() -> None:
     right = Measured((1.0, 1.0), 100.0, 50.0, rows=10, checksum=5.0)
     fast = Measured((0.1, 0.1), 10.0, 5.0, rows=9, checksum=5.0)
-    assert _result(Target("ratio", 1.1), fast, right).verdict == "wrong answer"
+    assert _verdict(_result(Target("ratio", 1.1), fast, right)) == "wrong answer"
 
 
 def test_verdicts_follow_the_target() -> None:
     base = Measured((1.0, 1.0), 100.0, 50.0, rows=10, checksum=5.0)
     slow = Measured((3.0, 2.0), 400.0, 50.0, rows=10, checksum=5.0)
-    assert _result(Target("ratio", 2.0), slow, base).verdict == "met"
-    assert _result(Target("ratio", 1.9), slow, base).verdict == "missed"
-    assert _result(Target("peak_mb", 300), slow, base).verdict == "missed"
-    assert _result(Target("peak", 5.0), slow, base).verdict == "met"
-    assert _result(Target("warm_seconds", 0.3), Measured(error="no"), base).verdict == "no figure"
+    assert _verdict(_result(Target("ratio", 2.0), slow, base)) == "met"
+    assert _verdict(_result(Target("ratio", 1.9), slow, base)) == "missed"
+    assert _verdict(_result(Target("peak_mb", 300), slow, base)) == "missed"
+    assert _verdict(_result(Target("peak", 5.0), slow, base)) == "met"
+    assert _verdict(_result(Target("warm_seconds", 0.3), Measured(error="no"), base)) == "no figure"
+
+
+def test_a_best_time_that_no_other_process_confirms_is_noisy() -> None:
+    def process(seconds: float) -> Measured:
+        return Measured((seconds,), 100.0, 50.0, rows=10, checksum=5.0)
+
+    query = Query("q", "q", "read", "cow", "base", (PLAIN,), PLAIN, targets=(Target("ratio", 1.1),))
+    for seconds, noisy in (((1.0, 1.1), False), ((1.0, 1.4), True), ((1.0, 1.4, 1.05), False)):
+        figures = {PLAIN: results.figures(PLAIN, [process(s) for s in seconds], None)}
+        assert results.Result(query, figures).noisy is noisy
 
 
 def test_every_query_names_a_baseline_among_its_systems() -> None:
