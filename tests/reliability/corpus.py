@@ -293,16 +293,24 @@ def read_properties(data: bytes, place: Place) -> object:
     return digest(config.timeline_folder, config.history_folder, config.partial_update_mode, rules, config)
 
 
+def _table_name(data: bytes) -> list[Region]:
+    """What `hoodie.table.checksum` covers."""
+    start = data.index(b"hoodie.table.name=") + len(b"hoodie.table.name=")
+    return [(start, data.index(b"\n", start))]
+
+
 def properties() -> Iterator[Item]:
     for table in ("archive_mor_v9_120", "cdc_clus_cow_v6_0150", "kg_custom_mor_v6_0150", "sor_mor_v8_102"):
-        data = files_of(table)[PROPERTIES]
-        yield Item(
-            "properties", f"{table}/{PROPERTIES}", data, partial(read_properties, place=Place(table, PROPERTIES, {}))
-        )
+        yield _properties(table, Place(table, PROPERTIES, {}), "")
     for table in ("evo_types_cow_v6_0150", "pay_partialupdate_mor_v9_120"):
-        data = files_of(table)[PROPERTIES]
-        backup = Place(f"{table} with backup", PROPERTIES, {f"{PROPERTIES}.backup": data})
-        yield Item("properties", f"{table}/{PROPERTIES} (with a backup)", data, partial(read_properties, place=backup))
+        backup = {f"{PROPERTIES}.backup": files_of(table)[PROPERTIES]}
+        yield _properties(table, Place(f"{table} with backup", PROPERTIES, backup), " (with a backup)")
+
+
+def _properties(table: str, place: Place, note: str) -> Item:
+    data = files_of(table)[PROPERTIES]
+    read = partial(read_properties, place=place)
+    return Item("properties", f"{table}/{PROPERTIES}{note}", data, read, partial(_table_name, data))
 
 
 def read_history(data: bytes, place: Place) -> object:

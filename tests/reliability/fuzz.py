@@ -269,6 +269,8 @@ def _fuzz_here(what: str, first_seed: int, count: int, seconds: float, folder: P
     with open(folder / "progress", "r+b") as file, mmap.mmap(file.fileno(), _PROGRESS.size) as progress:
         for done, seed in enumerate(_seeds(first_seed, count, seconds), start=1):
             _PROGRESS.pack_into(progress, 0, seed, done)
+            if str(seed) == os.environ.get("HEADWATER_FUZZ_DIE_AT"):
+                os.abort()
             kind, result, failure = check(what, seed)
             kinds[kind] += 1
             results[result] += 1

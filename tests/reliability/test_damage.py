@@ -12,7 +12,7 @@ import pytest
 from tests.reliability.tables import files_of
 from tests.reliability.thrift import page_bodies
 
-from headwater.errors import CorruptFile, HeadwaterError
+from headwater.errors import CorruptFile, HeadwaterError, InvalidTableConfig
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.index.bucket import HashRing
 from headwater.hudi.log import BlockType, Header, read_data_block, scan_buffer, write_block
@@ -183,3 +183,19 @@ def test_history_file_with_other_columns_is_corrupt(tmp_path: Path) -> None:
 def test_hash_ring_of_another_shape_is_corrupt(text: str) -> None:
     with pytest.raises(CorruptFile, match=r"p\.hashing_meta: no consistent-hashing metadata .*restore"):
         HashRing.parse(text, name="p.hashing_meta")
+
+
+def test_properties_whose_checksum_does_not_fit_the_name_are_refused(tmp_path: Path) -> None:
+    data = files_of("clean_mor_v6_0150")[PROPERTIES]
+    damaged = data.replace(b"hoodie.table.name=clean", b"hoodie.table.name=cleam")
+    assert damaged != data
+    storage = put(tmp_path, {PROPERTIES: damaged})
+    with pytest.raises(InvalidTableConfig, match=r"hoodie\.properties: .*checksum=\d+ does not fit .*restore it"):
+        load_config(storage)
+
+
+def test_backup_stands_in_for_properties_whose_checksum_does_not_fit(tmp_path: Path) -> None:
+    data = files_of("clean_mor_v6_0150")[PROPERTIES]
+    damaged = data.replace(b"hoodie.table.name=clean", b"hoodie.table.name=cleam")
+    storage = put(tmp_path, {PROPERTIES: damaged, f"{PROPERTIES}.backup": data})
+    assert load_config(storage).name == "clean_mor_v6_0150"

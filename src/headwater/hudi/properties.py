@@ -6,6 +6,7 @@ Facts 1.2–1.4.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -208,7 +209,8 @@ def load_config(storage: Storage) -> TableConfig:
         found = path
         text = _decode(storage, path)
         values = parse_java_properties(text)
-        if "hoodie.table.name" in values or path == BACKUP_FILE or storage.find(BACKUP_FILE) is None:
+        is_whole = "hoodie.table.name" in values and _checksum_problem(values) is None
+        if is_whole or path == BACKUP_FILE or storage.find(BACKUP_FILE) is None:
             return check_config(values, storage.describe(path))
     if found is None:
         folder = storage.find("")
@@ -227,6 +229,19 @@ def _decode(storage: Storage, path: str) -> str:
         return data.decode("latin-1")
 
 
+def _checksum_problem(values: Mapping[str, str]) -> str | None:
+    """The checksum is a CRC32 of the database's and the table's name; it covers nothing else (facts 1.2)."""
+    stored = values.get("hoodie.table.checksum")
+    database, name = values.get("hoodie.database.name", ""), values.get("hoodie.table.name", "")
+    due = zlib.crc32(f"{database}.{name}".encode("utf-8", "surrogatepass"))
+    if stored is None or stored.strip() == str(due):
+        return None
+    return (
+        f"hoodie.table.checksum={stored[:80]} does not fit hoodie.database.name={database} and hoodie.table.name={name}: "
+        f"the file is damaged or was edited; restore it, or set the checksum to {due} if the names are right"
+    )
+
+
 def check_config(values: Mapping[str, str], where: str) -> TableConfig:
     """The one gate: every value that cannot be is named, all of them in one message."""
     problems: list[str] = []
@@ -236,6 +251,8 @@ def check_config(values: Mapping[str, str], where: str) -> TableConfig:
     name = values.get("hoodie.table.name", "")
     if not name:
         problems.append("hoodie.table.name is missing")
+    elif (mismatch := _checksum_problem(values)) is not None:
+        problems.append(mismatch)
     table_type = _enum(values, "hoodie.table.type", TableType, "COPY_ON_WRITE", problems)
     layout = _int(values, "hoodie.timeline.layout.version", problems, default=1 if version == 6 else 2)
     if layout not in (None, 1, 2):
