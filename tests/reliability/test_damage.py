@@ -185,6 +185,19 @@ def test_hash_ring_of_another_shape_is_corrupt(text: str) -> None:
         HashRing.parse(text, name="p.hashing_meta")
 
 
+@pytest.mark.parametrize("value", [-1, 2**31, 2**200])
+def test_hash_ring_with_a_node_that_no_hash_reaches_is_corrupt(value: int) -> None:
+    text = json.dumps(
+        {
+            "partitionPath": "",
+            "instant": "0",
+            "nodes": [{"value": value, "fileIdPrefix": "f"}, {"value": 5, "fileIdPrefix": "g"}],
+        }
+    )
+    with pytest.raises(CorruptFile, match=r"p\.hashing_meta: .*outside 0 to 2147483647; restore"):
+        HashRing.parse(text, name="p.hashing_meta")
+
+
 def test_properties_whose_checksum_does_not_fit_the_name_are_refused(tmp_path: Path) -> None:
     data = files_of("clean_mor_v6_0150")[PROPERTIES]
     damaged = data.replace(b"hoodie.table.name=clean", b"hoodie.table.name=cleam")

@@ -148,6 +148,8 @@ class HashRing:
             raise CorruptFile(f"{name}: no consistent-hashing metadata ({error!r}); restore the file") from error
         if not ring.values:
             raise CorruptFile(f"{name}: the hash ring has no nodes; restore the file")
+        if not 0 <= ring.values[0] <= ring.values[-1] <= _HASH_MASK:
+            raise CorruptFile(f"{name}: a node of the hash ring lies outside 0 to {_HASH_MASK}; restore the file")
         return ring
 
     def serialize(self) -> bytes:
