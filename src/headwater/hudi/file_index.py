@@ -112,6 +112,9 @@ class HudiFileIndex:
         slices: list[FileSlice] = []
         for descriptor in descriptors:
             slices += self._latest(build_groups(descriptor.path, listed[descriptor.path], horizon))
+        if end is not None and self.timeline.config.version < 8:
+            # A log file of 0.x takes the blocks of several commits.
+            slices = [replace(slice_, as_of=end.requested_at) for slice_ in slices]
         if bound is not None and pruner is not None:
             slices = pruner.slices(slices, bound)
             self.report.steps += pruner.steps

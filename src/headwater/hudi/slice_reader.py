@@ -181,7 +181,7 @@ class _SliceRead:
         return select_blocks(
             found,
             is_valid_instant=self.context.is_valid_instant,
-            latest=self.context.as_of,
+            latest=self.slice.as_of or self.context.as_of,
             instants=self.slice.instants,
         )
 

@@ -88,6 +88,7 @@ class FileSlice:
     """One version of a file group: a base file and the delta files to be merged over it.
 
     `instants` narrows the slice to rows written by these actions (an incremental read); None means all of them.
+    `as_of` ends it: a file may go on after the instant that was asked for, and what was written later is not part of it.
     """
 
     group: FileGroupId
@@ -95,6 +96,7 @@ class FileSlice:
     base_file: FileRef | None = None
     delta_files: tuple[FileRef, ...] = ()
     instants: frozenset[str] | None = None
+    as_of: str | None = None
     statistics: Mapping[str, ColumnStatistics] | None = field(default=None, compare=False, repr=False)
 
     @property
