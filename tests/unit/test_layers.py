@@ -23,7 +23,7 @@ LAYERS = (
     ("pipeline",),
     ("hudi",),
     ("iceberg",),
-    ("inspect", "table", "verify"),
+    ("inspect", "picture", "table", "verify"),
     ("demo",),
     ("spark",),
     ("cli",),

@@ -11,6 +11,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 
 import headwater
@@ -30,8 +31,8 @@ class _ErrorsAreLines(TyperGroup):
         except HeadwaterError as error:
             if ctx.meta.get("headwater.debug"):
                 console(stderr=True).print_exception()
-            line = console(stderr=True)
-            line.print("[bold red]error[/bold red]:", printable(str(error)), soft_wrap=True, markup=True, emoji=False)
+            line = Text.assemble(("error", "bold red"), ": ", printable(str(error)))
+            console(stderr=True).print(line, soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             _abandon_stdout()
