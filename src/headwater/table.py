@@ -216,7 +216,7 @@ class Scan:
     def to_arrow(self) -> pa.Table:
         """All rows as one Arrow table."""
         schema = self.schema
-        return pa.Table.from_batches([batch.cast(schema) for batch in self.to_batches()], schema=schema)
+        return pa.Table.from_batches([_as(batch, schema) for batch in self.to_batches()], schema=schema)
 
     def to_pandas(self) -> pandas.DataFrame:
         """All rows as a pandas data frame."""
@@ -241,7 +241,7 @@ class Scan:
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream."""
         schema = self.schema
-        return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in self.to_batches()))
+        return pa.RecordBatchReader.from_batches(schema, (_as(batch, schema) for batch in self.to_batches()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
@@ -321,6 +321,10 @@ class Scan:
         if filters is not None:
             reader = reader.push_down_filters(filters)
         return plan, reader
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return batch if batch.schema.equals(schema) else batch.cast(schema)
 
 
 def _unit(step: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, UnsupportedTable
@@ -41,7 +42,7 @@ class BaseFile(Protocol):
 
     def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table: ...
 
-    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]: ...
+    def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]: ...
 
 
 def open_base_file(storage: Storage, path: str) -> BaseFile:
@@ -137,7 +138,7 @@ class ParquetBaseFile:
                 return pa.table({"": pa.nulls(sum(group.rows for group in groups))}).select([])
             return self._file.read_row_groups([group.index for group in groups], columns=list(columns))
 
-    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
+    def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
         for group in groups:
             start = group.start
             if not columns:
@@ -201,8 +202,8 @@ class OrcBaseFile:
         tables = [table for _, table in self.batches(columns, groups)]
         return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
 
-    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
-        if not groups:
+    def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
+        if not list(groups):
             return
         if not columns:
             yield 0, _rows_without_columns(self.num_rows)
@@ -252,8 +253,8 @@ class LanceBaseFile:
         tables = [table for _, table in self.batches(columns, groups)]
         return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
 
-    def batches(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
-        if not groups:
+    def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
+        if not list(groups):
             return
         start = 0
         with _Guard(self.storage.describe(self.path)):

@@ -14,7 +14,7 @@ from headwater.hudi.properties import KeyGenerator, TableConfig
 from headwater.spec.model import PartitionDescriptor
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_HIVE = re.compile(r"^([^=/]+)=(.*)$", re.DOTALL)
+_OLD_NULL_PARTITION = "default"
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
@@ -78,20 +78,11 @@ def path_values(config: TableConfig, path: str) -> dict[str, str | None]:
     for name, kind, segment in zip(fields, config.partition_kinds, segments, strict=True):
         if config.key_generator is KeyGenerator.CUSTOM and kind != "SIMPLE":
             continue
-        match = _HIVE.match(segment)
-        if not config.drop_partition_columns and not _tells_value(config, name, segment):
-            continue
-        text = match[2] if match else segment
-        found[name] = None if text == NULL_PARTITION else unescape(text)
+        prefix = f"{name}=" if config.hive_style else ""
+        if segment.startswith(prefix):
+            text = segment[len(prefix) :]
+            found[name] = None if text == NULL_PARTITION else unescape(text) if config.url_encoded else text
     return found
-
-
-def _tells_value(config: TableConfig, name: str, segment: str) -> bool:
-    """Whether the data files hold what Hudi would read out of the path: a value may itself look like an escape."""
-    match = _HIVE.match(segment)
-    if match is not None and not (config.hive_style and match[1] == name):
-        return False
-    return config.url_encoded or "%" not in segment
 
 
 def describe_partition(config: TableConfig, path: str, schema: pa.Schema) -> PartitionDescriptor:
@@ -123,8 +114,6 @@ def _typed(text: str | None, kind: pa.DataType) -> tuple[bool, Any]:
         # Written as a number or as a text, depending on the writer's settings: the file holds the value.
         return False, None
     try:
-        if pa.types.is_decimal(kind):
-            return True, pa.scalar(text).cast(kind).as_py()
         return True, pa.scalar(text).cast(kind).as_py()
     except pa.ArrowInvalid:
         return False, None

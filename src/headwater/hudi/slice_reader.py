@@ -14,7 +14,7 @@ from headwater.errors import ColumnNotFound, InvalidArgument
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
 from headwater.hudi.evolution import Renames, conform
 from headwater.hudi.file_names import parse_base_file
-from headwater.hudi.keys import key_columns, record_keys
+from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.log_rows import LogReader
@@ -23,8 +23,17 @@ from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
 from headwater.hudi.properties import TableConfig
 from headwater.hudi.schema import COMMIT_TIME, SchemaHistory, TableSchema
 from headwater.hudi.timeline import HudiTimeline
-from headwater.spec.expressions import Expression, bind, columns as columns_of, conjunction, evaluate_statistics, filter_batch
-from headwater.spec.expressions import Match
+from headwater.spec.expressions import (
+    Expression,
+    Match,
+    TrueValue,
+    bind,
+    conjunction,
+    evaluate_statistics,
+    filter_batch,
+    residual,
+)
+from headwater.spec.expressions import columns as columns_of
 from headwater.spec.model import ChangeSlice, FileSlice, ReadingMode
 from headwater.storage import Storage
 
@@ -79,8 +88,8 @@ class HudiSliceReader:
     def _tables(self, slice_: FileSlice) -> Iterator[pa.Table]:
         read = _SliceRead(self, slice_)
         for table in read.tables():
-            if self.filter is not None:
-                table = filter_batch(self.filter, table)
+            if read.filter is not None:
+                table = filter_batch(read.filter, table)
             if table.num_rows:
                 yield table.select(self.schema.names)
 
@@ -91,10 +100,18 @@ class _SliceRead:
     def __init__(self, reader: HudiSliceReader, slice_: FileSlice) -> None:
         self.context = reader.context
         self.slice = slice_
-        self.filter = reader.filter
+        self.filter = self._residual(reader.filter)
         self.with_logs = reader.mode is not ReadingMode.SNAPSHOT_READ_OPTIMIZED
         self.constants = dict(self.context.constants(slice_.group.partition))
         self.target = self._target(reader)
+
+    def _residual(self, bound: Expression | None) -> Expression | None:
+        """What is left to check on rows when the partition's values are known."""
+        if bound is None:
+            return None
+        partition = describe_partition(self.context.config, self.slice.group.partition, self.context.schema.arrow)
+        left = residual(bound, partition.as_mapping())
+        return None if isinstance(left, TrueValue) else left
 
     def _target(self, reader: HudiSliceReader) -> pa.Schema:
         """The reader's columns, then those that only its filter looks at."""
@@ -124,23 +141,45 @@ class _SliceRead:
         groups = self._groups(base, renames)
         columns = self._physical(base.schema, self.target.names, renames)
         dropped = merged.dropped if merged is not None else np.zeros(0, np.int64)
-        for start, table in base.batches(columns, groups):
+        for start, table in base.batches(columns, self._matching_groups(base, groups, columns, renames)):
             if len(dropped):
                 table = _without(table, start, dropped)
             if table.num_rows:
                 yield self._finish(conform(table, self.target, renames))
 
+    def _matching_groups(
+        self, base: BaseFile, groups: Sequence[RowGroup], columns: Sequence[str], renames: Renames
+    ) -> Iterator[RowGroup]:
+        """Row groups in which a row matches: the filter's own columns are read first, the others only where one does."""
+        if self.filter is None:
+            yield from groups
+            return
+        names = sorted(set(columns_of(self.filter)) - self.constants.keys())
+        needed = self._physical(base.schema, names, renames)
+        if not needed or len(needed) == len(columns):
+            yield from groups
+            return
+        target = pa.schema([self.target.field(name) for name in self.target.names if name in columns_of(self.filter)])
+        for group in groups:
+            tables = (conform(table, target, renames) for _, table in base.batches(needed, [group]))
+            if any(filter_batch(self.filter, self._with_constants(table)).num_rows for table in tables):
+                yield group
+
     def _finish(self, table: pa.Table) -> pa.Table:
         """Partition values from the path, and the rows of the asked-for instants alone."""
+        table = self._with_constants(table)
+        if self.slice.instants is not None:
+            wanted = pa.array(sorted(self.slice.instants), pa.string())
+            table = table.filter(pc.is_in(table.column(COMMIT_TIME), value_set=wanted))
+        return table
+
+    def _with_constants(self, table: pa.Table) -> pa.Table:
         for name, value in self.constants.items():
             index = table.schema.get_field_index(name)
             if index >= 0:
                 kind = table.schema.field(index).type
                 column = pa.repeat(pa.scalar(value, kind), table.num_rows)
                 table = table.set_column(index, table.schema.field(index), column)
-        if self.slice.instants is not None:
-            wanted = pa.array(sorted(self.slice.instants), pa.string())
-            table = table.filter(pc.is_in(table.column(COMMIT_TIME), value_set=wanted))
         return table
 
     def _base_instant(self) -> str:

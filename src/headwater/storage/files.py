@@ -126,7 +126,10 @@ class Storage:
         try:
             return self.filesystem.open_input_file(self.absolute(path))
         except FileNotFoundError as error:
-            raise MissingFile(f"{self.describe(path)}: the file is not there; it may have been cleaned") from error
+            raise MissingFile(
+                f"{self.describe(path)}: the file is not there; it may have been cleaned since the table was opened: "
+                "refresh the table and read again"
+            ) from error
         except OSError as error:
             raise StorageError(f"{self.describe(path)}: cannot be opened: {error}") from error
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import fastavro
@@ -19,7 +20,7 @@ from headwater.hudi.avro_rows import decode_rows
 from headwater.hudi.hfile.reader import HFileReader
 from headwater.hudi.hfile.source import BytesSource
 from headwater.hudi.log.deletes import Deletes, read_deletes
-from headwater.hudi.log.format import BlockType, LogBlock
+from headwater.hudi.log.format import BlockType, LogBlock, damaged
 
 AVRO_CONTENT_VERSION = 3
 _VERSION_AND_COUNT = struct.Struct(">ii")
@@ -51,34 +52,47 @@ def read_delete_block(block: LogBlock) -> Deletes:
 
 def data_schema(block: LogBlock) -> pa.Schema:
     """The Arrow schema of the records in a data block, from its header alone."""
-    return avro_schema.to_arrow(_schema(block))
+    schema = _schema(block)
+    with _located(block):
+        return avro_schema.to_arrow(schema)
 
 
 def _schema(block: LogBlock) -> str:
     if block.schema is None:
-        raise CorruptFile(f"{block.describe()} has no schema in its header")
+        raise damaged(block.describe(), "it has no schema in its header")
     return block.schema
 
 
 def _read_avro(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
     content = block.content()
     if len(content) < _VERSION_AND_COUNT.size:
-        raise CorruptFile(f"{block.describe()}: its content is {len(content)} bytes, too few for version and count")
+        raise damaged(block.describe(), f"its content is {len(content)} bytes, too few for version and count")
     # The versions up to 3 differ in nothing that is read here.
     version, count = _VERSION_AND_COUNT.unpack_from(content)
     if not 0 <= version <= AVRO_CONTENT_VERSION:
         raise UnsupportedTable(
-            f"{block.describe()} has content version {version}; this reader knows versions 0 to {AVRO_CONTENT_VERSION}"
+            f"{block.describe()} has content version {version}; this reader knows versions 0 to "
+            f"{AVRO_CONTENT_VERSION}: upgrade headwater or compact the table with Hudi"
         )
     body = content[_VERSION_AND_COUNT.size :]
     return _decode(block, body, count, columns)
 
 
 def _decode(block: LogBlock, body: memoryview | pa.Buffer, count: int, columns: Sequence[str] | None) -> pa.Table:
+    schema = _schema(block)
+    with _located(block):
+        return decode_rows(schema, body, count, columns=columns, length_prefixed=True)
+
+
+@contextmanager
+def _located(block: LogBlock) -> Iterator[None]:
+    """Errors about Avro bytes and schemas do not know the block that these are of."""
     try:
-        return decode_rows(_schema(block), body, count, columns=columns, length_prefixed=True)
-    except (CorruptFile, UnsupportedTable) as error:
-        raise type(error)(f"{block.describe()}: {error}") from error
+        yield
+    except UnsupportedTable as error:
+        raise UnsupportedTable(f"{block.describe()}: {error}; compact the table with Hudi") from error
+    except CorruptFile as error:
+        raise damaged(block.describe(), str(error)) from error
 
 
 def write_avro_content(schema: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -112,7 +126,7 @@ def _read_parquet(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
         return table.select(wanted.names).cast(wanted)
     except Exception as error:
         # Arrow's reader meets damage with errors of many kinds, down to UnicodeDecodeError.
-        raise CorruptFile(f"{block.describe()}: its Parquet file cannot be read: {error}") from error
+        raise damaged(block.describe(), f"its Parquet file cannot be read: {error}") from error
 
 
 def _read_hfile(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
@@ -127,7 +141,7 @@ def _read_hfile(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
             try:
                 table = table.set_column(at, table.schema.field(at), keys.cast(pa.string()))
             except pa.ArrowException as error:
-                raise CorruptFile(f"{block.describe()}: a key is not UTF-8 text: {error}") from error
+                raise damaged(block.describe(), f"a key is not UTF-8 text: {error}") from error
     return table
 
 

@@ -26,6 +26,7 @@ from headwater.hudi import avro_wire
 from headwater.hudi.avro_columns import to_column
 from headwater.hudi.avro_rows import decode_rows
 from headwater.hudi.avro_schema import AvroType, Primitive, arrow_type
+from headwater.hudi.log.format import damaged
 
 CONTENT_VERSION = 3
 _HEAD = struct.Struct(">ii")
@@ -120,22 +121,25 @@ def read_deletes(content: bytes | memoryview, where: str = "delete block") -> De
     """
     view = memoryview(content)
     if len(view) < _HEAD.size:
-        raise CorruptFile(f"{where}: its content is {len(view)} bytes, too few for version and length")
+        raise damaged(where, f"its content is {len(view)} bytes, too few for version and length")
     version, length = _HEAD.unpack_from(view)
     if version in (1, 2):
         raise UnsupportedTable(
             f"{where} has version {version}, which only Java can read (Kryo); compact the table with Hudi"
         )
     if version != CONTENT_VERSION:
-        raise UnsupportedTable(f"{where} has version {version}; this reader knows version {CONTENT_VERSION}")
+        raise UnsupportedTable(
+            f"{where} has version {version}; this reader knows version {CONTENT_VERSION}: upgrade headwater or compact "
+            "the table with Hudi"
+        )
     body = view[_HEAD.size :]
     if not 0 < length <= len(body):
-        raise CorruptFile(f"{where} says that its deletes are {length} bytes long; there are {len(body)}")
+        raise damaged(where, f"it says that its deletes are {length} bytes long; there are {len(body)}")
     try:
         body = body[:length]
         return _read_columns(body) or _read_records(body)
     except CorruptFile as error:
-        raise CorruptFile(f"{where}: {error}") from error
+        raise damaged(where, str(error)) from error
 
 
 def _read_columns(body: memoryview) -> Deletes | None:
@@ -257,7 +261,7 @@ def _read_records(body: memoryview) -> Deletes:
     try:
         records: Any = fastavro.schemaless_reader(stream, _SCHEMA, None, return_record_name=True)
     except Exception as error:
-        raise CorruptFile(f"its deletes are not readable: {type(error).__name__}: {error}") from error
+        raise CorruptFile(f"its deletes are not readable: {type(error).__name__}: {str(error)[:200]}") from error
     if stream.tell() != len(body):
         raise CorruptFile(f"its deletes end at byte {stream.tell()} of {len(body)}")
     default = np.zeros(len(records), bool)

@@ -66,6 +66,11 @@ class Header(enum.IntEnum):
 ROLLBACK_COMMAND = "0"
 
 
+def damaged(where: str, what: str) -> CorruptFile:
+    """The error for bytes within a block that no writer writes."""
+    return CorruptFile(f"{where}: {what}; restore the file, or roll its commit back with Hudi")
+
+
 @dataclass(frozen=True)
 class LogBlock:
     """One block of a log file, its content not read before `content()` is called.
@@ -136,7 +141,7 @@ class LogBlock:
             bitmap = pyroaring.BitMap64.deserialize(base64.b64decode(text, validate=True))
             return np.array(bitmap.to_array(), dtype=np.int64)
         except (binascii.Error, ValueError, OverflowError, MemoryError) as error:
-            raise CorruptFile(f"{self.describe()}: its record positions cannot be read: {error}") from error
+            raise damaged(self.describe(), f"its record positions cannot be read: {error}") from error
 
     def describe(self) -> str:
         """The block in a message."""
@@ -193,14 +198,17 @@ def read_block(
     try:
         _, _, version, type_, count = _START.unpack_from(data, at)
         if version != FORMAT_VERSION:
-            raise UnsupportedTable(f"{where} has log format {version}; this reader knows format {FORMAT_VERSION}")
+            raise UnsupportedTable(
+                f"{where} has log format {version}; this reader knows format {FORMAT_VERSION}: upgrade headwater or "
+                "compact the table with Hudi"
+            )
         headers, at = _read_map(data, at + _START.size, count, end)
         (content_length,) = _LONG.unpack_from(data, at)
     except (struct.error, ValueError) as error:
-        raise CorruptFile(f"{where}: its header cannot be read: {error}") from error
+        raise damaged(where, f"its header cannot be read: {error}") from error
     at += _LONG.size
     if not 0 <= content_length <= end - at - _INT.size - _LONG.size:
-        raise CorruptFile(f"{where} says that its content is {content_length} bytes long, the block is {length}")
+        raise damaged(where, f"it says that its content is {content_length} bytes long, the block is {length}")
     if type_ not in BlockType.__members__.values():
         raise UnsupportedTable(
             f"{where} is of the unknown type {type_}; upgrade headwater or compact the table with Hudi"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
-from headwater.errors import CorruptFile, UnsupportedTable
-from headwater.hudi.log.format import BlockType, LogBlock
+from headwater.errors import UnsupportedTable
+from headwater.hudi.log.format import BlockType, LogBlock, damaged
 
 
 def select_blocks(
@@ -40,7 +40,7 @@ def select_blocks(
             continue
         instant = block.instant_time
         if instant is None:
-            raise CorruptFile(f"{block.describe()} has no instant in its header")
+            raise damaged(block.describe(), "it has no instant in its header")
         if latest is not None and instant > latest:
             continue
         if not is_valid_instant(instant) or (instants is not None and instant not in instants):
@@ -53,7 +53,7 @@ def _rolled_back(block: LogBlock) -> str:
     if not block.is_rollback:
         raise UnsupportedTable(f"{block.describe()} is a command other than a rollback; upgrade headwater")
     if block.target_instant is None:
-        raise CorruptFile(f"{block.describe()} is a rollback of no instant")
+        raise damaged(block.describe(), "it is a rollback of no instant")
     return block.target_instant
 
 
