@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.errors import InvalidArgument, MissingDependency
 from headwater.hudi.changes import change_schema
+from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.slice_reader import HudiSliceReader, check_projection
 from headwater.hudi.table import HudiTable
@@ -143,6 +144,26 @@ class Table:
     ) -> Scan:
         """Each change made after `start`, up to and with `end`: its operation, and the row before and after it."""
         return Scan(self, ReadingMode.CDC, _expression(filter), None, None, start, end, limit, memory, threads)
+
+
+    @property
+    def record_index(self) -> HudiRecordIndex:
+        """Finds where record keys live."""
+        return HudiRecordIndex(self.hudi)
+
+    def lookup(self, keys: Sequence[str] | pa.Array, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these record keys; only slices that can hold them are read.
+
+        Where the table has a record index, that decides; it knows one place for each key. A key that was inserted
+        twice has more rows than that: a scan with a filter on the key gives them all.
+
+        >>> from headwater.demo import demo_table
+        >>> open_table(demo_table("trips")).lookup(["no such key"]).num_rows
+        0
+        """
+        wanted = keys if isinstance(keys, (pa.Array, pa.ChunkedArray)) else pa.array(list(keys), pa.string())
+        names = self.schema.names if columns is None else _names(columns) or ()
+        return self.hudi.rows_by_key(wanted, check_projection(self.schema, names))
 
 
 def _expression(filter: str | Expression | None) -> Expression | None:

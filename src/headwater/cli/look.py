@@ -11,8 +11,8 @@ from rich.text import Text
 
 from headwater.cli.options import Debug, NoMetadata, Output, OutputOption, TableArgument, open_named
 from headwater.cli.output import cell, console, duration_text, grid, is_plain, picture_width, print_json, size_text
-from headwater.picture import lane_of, picture
 from headwater.hudi.schema import META_COLUMNS
+from headwater.picture import lane_of, picture
 from headwater.table import Table
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from headwater.hudi.properties import KeyGenerator, TableConfig
 from headwater.hudi.schema import RECORD_KEY
 from headwater.spec.expressions import And, Column, Comparison, Expression, In, Literal
@@ -32,29 +30,48 @@ def wanted_keys(bound: Expression, config: TableConfig) -> list[str] | None:
     return found if found is None or len(found) <= MOST_KEYS else None
 
 
-def _keys(part: Expression, config: TableConfig) -> list[str] | None:
+def wanted_values(bound: Expression, name: str) -> list[str | None] | None:
+    """The texts of the values that a matching row may have in a column of texts or whole numbers; None where any may."""
+    for part in bound.operands if isinstance(bound, And) else (bound,):
+        found = _equality(part)
+        if found is not None and found[0] == name and all(_is_plain(value) for value in found[1]):
+            return [str(value) for value in found[1]]
+    return None
+
+
+def _equality(part: Expression) -> tuple[str, list[object]] | None:
+    """The column and the values of `column = value` and `column IN (values)`."""
     if isinstance(part, Comparison) and part.op == "=" and isinstance(part.left, Column):
-        values: Iterable[object] = [part.right.value] if isinstance(part.right, Literal) else []
-        column = part.left
+        literals, column = (part.right,), part.left
     elif isinstance(part, In) and isinstance(part.column, Column):
-        values, column = [value.value for value in part.values if isinstance(value, Literal)], part.column
-        if len(part.values) != len(list(values)):
-            return None
+        literals, column = part.values, part.column
     else:
         return None
-    values = list(values)
-    if not values or getattr(column, "cast", None) is not None or len(column.path) != 1:
+    values = [literal.value for literal in literals if isinstance(literal, Literal)]
+    if not values or len(values) != len(literals) or getattr(column, "cast", None) is not None or len(column.path) != 1:
         return None
-    if column.path[0] == RECORD_KEY:
+    return column.path[0], list(values)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _keys(part: Expression, config: TableConfig) -> list[str] | None:
+    found = _equality(part)
+    if found is None:
+        return None
+    name, values = found
+    if name == RECORD_KEY:
         return [value for value in values if isinstance(value, str)]
-    return _keys_of_field(column.path[0], values, config)
+    return _keys_of_field(name, values, config)
 
 
 def _keys_of_field(name: str, values: list[object], config: TableConfig) -> list[str] | None:
     """A key of one field is that field's text; the complex key generator put the name before it in some releases."""
     if config.record_key_fields != (name,) or config.key_generator is KeyGenerator.OTHER:
         return None
-    if not all(isinstance(value, (str, int)) and not isinstance(value, bool) for value in values):
+    if not all(_is_plain(value) for value in values):
         return None
     texts = [str(value) for value in values]
     if config.key_generator in (KeyGenerator.COMPLEX, KeyGenerator.CUSTOM):

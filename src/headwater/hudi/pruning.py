@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.hudi.key_filter import wanted_keys
+from headwater.hudi.key_filter import wanted_keys, wanted_values
 from headwater.hudi.metadata_table.reader import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -89,10 +89,14 @@ class SlicePruner:
         return sorted({".".join(column.path) for column in referenced(bound)} - set(self.config.partition_fields))
 
     def _by_key(self, slices: list[FileSlice], bound: Expression) -> list[FileSlice]:
-        keys = wanted_keys(bound, self.config)
-        if keys is None or not slices or not self.newest:
+        if not slices or not self.newest:
             return slices
-        if self.metadata.has(RECORD_INDEX) and not self._index_is_partitioned():
+        keys = wanted_keys(bound, self.config)
+        if keys is None:
+            keys = self._keys_by_secondary(bound)
+        if keys is None:
+            return slices
+        if self._may_use_record_index():
             places = {(found.partition, found.file_id) for found in self.metadata.locations(keys).values()}
             kept = [s for s in slices if (s.group.partition, s.group.file_id) in places]
             self.steps.append(PruneStep("record index", len(slices), len(kept), f"{len(keys)} keys"))
@@ -111,9 +115,25 @@ class SlicePruner:
         self.steps.append(PruneStep("bloom filters", len(slices), len(kept), f"{len(keys)} keys"))
         return kept
 
-    def _index_is_partitioned(self) -> bool:
-        definition = self.metadata.definitions.get(RECORD_INDEX, {})
-        return str((definition.get("indexOptions") or {}).get("isPartitioned", "false")).lower() == "true"
+    def _may_use_record_index(self) -> bool:
+        """The index knows one place for each key: it tells where all rows of a key are only if there is one at most."""
+        usable = self.metadata.has(RECORD_INDEX) and not self.metadata.index_is_partitioned
+        return usable and self.metadata.data.keys_are_unique
+
+    def _keys_by_secondary(self, bound: Expression) -> list[str] | None:
+        """The record keys of rows that match an equality on a column with a secondary index."""
+        if not self._may_use_record_index():
+            return None
+        for name, definition in self.metadata.definitions.items():
+            fields = definition.get("sourceFields") or []
+            if definition.get("indexType") != "secondary_index" or len(fields) != 1 or not self._may_use(name):
+                continue
+            values = wanted_values(bound, str(fields[0]))
+            if values is not None:
+                keys = self.metadata.secondary_keys(name, values)
+                self.steps.append(PruneStep(f"secondary index {name}", len(keys), len(keys), f"{len(values)} values"))
+                return keys
+        return None
 
     def _by_statistics(self, slices: list[FileSlice], bound: Expression) -> list[FileSlice]:
         columns = self._columns(bound)

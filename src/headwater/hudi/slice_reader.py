@@ -14,6 +14,8 @@ from headwater.errors import ColumnNotFound, InvalidArgument
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
 from headwater.hudi.evolution import Renames, conform
 from headwater.hudi.file_names import parse_base_file
+from headwater.hudi.footer_index import by_footer
+from headwater.hudi.key_filter import wanted_keys
 from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
 from headwater.hudi.merge.fold import Rows
@@ -85,6 +87,11 @@ class HudiSliceReader:
         for table in self._tables(slice_):
             yield from table.to_batches()
 
+    def keys_of(self, slice_: FileSlice) -> Iterator[tuple[pa.Array, pa.Array]]:
+        """The record keys of a slice, each with its row in the base file; null for rows that only the log has."""
+        schema = pa.schema([self.context.schema.arrow.field(name) for name in key_columns(self.context.config)])
+        yield from _SliceRead(replace(self, schema=schema, filter=None), slice_).keys()
+
     def _tables(self, slice_: FileSlice) -> Iterator[pa.Table]:
         read = _SliceRead(self, slice_)
         for table in read.tables():
@@ -135,10 +142,34 @@ class _SliceRead:
         if merged is not None and merged.added.num_rows:
             yield self._finish(merged.added)
 
+    def keys(self) -> Iterator[tuple[pa.Array, pa.Array]]:
+        base_ref = self.slice.base_file
+        base = open_base_file(self.context.storage, base_ref.path) if base_ref is not None else None
+        merged = self._merge(base) if self.with_logs and self.slice.delta_files else None
+        if base is not None:
+            columns = self._physical(base.schema, self.target.names, renames := self._renames(self._base_instant()))
+            for start, table in base.batches(columns, base.row_groups):
+                kept = np.arange(start, start + table.num_rows)
+                if merged is not None:
+                    kept = np.setdiff1d(kept, merged.dropped, assume_unique=True)
+                keys = self._key_texts(conform(table, self.target, renames))
+                yield keys.take(pa.array(kept - start)), pa.array(kept)
+        if merged is not None and merged.added.num_rows:
+            keys = self._key_texts(merged.added)
+            yield keys, pa.nulls(len(keys), pa.int64())
+
+    def _key_texts(self, table: pa.Table) -> pa.Array:
+        config = self.context.config
+        column = table.column(0) if config.populate_meta_fields else record_keys(config, table)
+        found = column.combine_chunks()
+        return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
     def _base_tables(self, base: BaseFile, merged: Merged | None) -> Iterator[pa.Table]:
         instant = self._base_instant()
         renames = self._renames(instant)
         groups = self._groups(base, renames)
+        if groups and not self._may_hold_keys(base):
+            return
         columns = self._physical(base.schema, self.target.names, renames)
         dropped = merged.dropped if merged is not None else np.zeros(0, np.int64)
         for start, table in base.batches(columns, self._matching_groups(base, groups, columns, renames)):
@@ -209,6 +240,11 @@ class _SliceRead:
             if evaluate_statistics(self.filter, known) is not Match.NO:
                 kept.append(group)
         return kept
+
+    def _may_hold_keys(self, base: BaseFile) -> bool:
+        """Whether the bloom filter in the base file's footer lets it hold one of the keys that the filter asks for."""
+        keys = None if self.filter is None else wanted_keys(self.filter, self.context.config)
+        return keys is None or len(by_footer(base, pa.array(keys, pa.string()))) > 0
 
     def _blocks(self) -> list[LogBlock]:
         found: list[LogBlock] = []

@@ -8,17 +8,20 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.errors import InstantNotFound
 from headwater.hudi.file_index import HudiFileIndex
-from headwater.hudi.keys import describe_partition
+from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.listing import FolderListing, Listing
 from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.properties import TableConfig, load_config
-from headwater.hudi.schema import META_SCHEMA, SchemaHistory, TableSchema, load_schema_history, resolve_schema
+from headwater.hudi.record_index import HudiRecordIndex
+from headwater.hudi.schema import META_SCHEMA, RECORD_KEY, SchemaHistory, TableSchema, load_schema_history, resolve_schema
 from headwater.hudi.slice_reader import HudiSliceReader, SliceContext
 from headwater.hudi.timeline import HudiTimeline, as_instant_text, load_timeline
+from headwater.spec.expressions import col
 from headwater.spec.model import Instant, ReadingMode
 from headwater.storage import Storage
 
@@ -143,6 +146,24 @@ class HudiTable:
             self.warnings.append,
         )
         return HudiSliceReader(context, schema.arrow, None, mode)
+
+    def rows_by_key(self, keys: pa.Array, output: pa.Schema) -> pa.Table:
+        """The rows of the newest state that have these record keys."""
+        index = HudiRecordIndex(self)
+        texts = keys.cast(pa.string())
+        output = pa.schema([f.with_nullable(True) for f in output])
+        needed = [*output.names, *(n for n in key_columns(self.config) if n not in output.names)]
+        reader = self.reader(self.schema).project(pa.schema([self.schema.arrow.field(name) for name in needed]))
+        if self.config.populate_meta_fields:
+            reader = reader.push_down_filters(col(RECORD_KEY).is_in(texts.to_pylist()))
+        found = [output.empty_table()]
+        for slice_ in index.slices(texts) if len(texts) else []:
+            for batch in reader.open(slice_):
+                rows = pa.Table.from_batches([batch])
+                if not self.config.populate_meta_fields:
+                    rows = rows.filter(pc.is_in(record_keys(self.config, rows), value_set=texts))
+                found.append(rows.select(output.names).cast(output))
+        return pa.concat_tables(found)
 
     def _constants(self, schema: TableSchema, mode: ReadingMode) -> Callable[[str], Mapping[str, Any]]:
         """Columns that take their values from the partition path."""

@@ -86,6 +86,12 @@ class Storage:
         """The same filesystem, rooted at a folder below this one."""
         return Storage(self.filesystem, self.absolute(path), f"{self.uri}/{path}")
 
+    def _failed(self, path: str, what: str, error: OSError) -> StorageError:
+        return StorageError(
+            f"{self.describe(path)}: cannot be {what}: {error}; check that the storage can be reached and that you may "
+            "read there, then try again"
+        )
+
     def describe(self, path: str) -> str:
         """The path as a person wants to see it in a message."""
         return f"{self.uri}/{path}" if path else self.uri
@@ -96,7 +102,7 @@ class Storage:
         try:
             found = self.filesystem.get_file_info(selector)
         except OSError as error:
-            raise StorageError(f"{self.describe(folder)}: cannot be listed: {error}") from error
+            raise self._failed(folder, "listed", error) from error
         cut = len(self.root) + 1
         entries = [
             FileEntry(
@@ -114,7 +120,7 @@ class Storage:
         try:
             info = self.filesystem.get_file_info(self.absolute(path))
         except OSError as error:
-            raise StorageError(f"{self.describe(path)}: cannot be looked up: {error}") from error
+            raise self._failed(path, "looked up", error) from error
         if info.type == pafs.FileType.NotFound:
             return None
         return FileEntry(
@@ -131,7 +137,7 @@ class Storage:
                 "refresh the table and read again"
             ) from error
         except OSError as error:
-            raise StorageError(f"{self.describe(path)}: cannot be opened: {error}") from error
+            raise self._failed(path, "opened", error) from error
 
     def read_bytes(self, path: str) -> bytes:
         """A whole file."""
@@ -143,7 +149,7 @@ class Storage:
             try:
                 return file.read_buffer()
             except OSError as error:
-                raise StorageError(f"{self.describe(path)}: cannot be read: {error}") from error
+                raise self._failed(path, "read", error) from error
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Some bytes of a file."""
@@ -152,4 +158,4 @@ class Storage:
                 file.seek(offset)
                 return bytes(file.read(length))
             except OSError as error:
-                raise StorageError(f"{self.describe(path)}: cannot be read: {error}") from error
+                raise self._failed(path, "read", error) from error

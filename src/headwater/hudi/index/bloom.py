@@ -206,7 +206,9 @@ def _read_header(data: bytes, at: int, name: str) -> tuple[int, int]:
         raise _cut_short(name)
     version, hashes, kind, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or kind != _MURMUR:
-        raise UnsupportedTable(f"{name}: bloom filter version {version} with hash {kind}; this reader knows -1 with 1")
+        raise UnsupportedTable(
+            f"{name}: bloom filter version {version} with hash {kind}; this reader knows -1 with 1, rewrite the file"
+        )
     if bits <= 0 or not 0 < hashes <= 1000:
         raise CorruptFile(f"{name}: a bloom filter of {bits} bits and {hashes} hashes cannot be; rewrite the file")
     return hashes, bits

@@ -81,6 +81,12 @@ class MetadataTable:
                 "table, or open the table with metadata=False"
             ) from error
 
+    @property
+    def index_is_partitioned(self) -> bool:
+        """Whether the record index is kept by partition, in a layout that is not read here."""
+        options = self.definitions.get(RECORD_INDEX, {}).get("indexOptions") or {}
+        return str(options.get("isPartitioned", "false")).lower() == "true"
+
     def has(self, partition: str) -> bool:
         """Whether an index is complete and may be used."""
         return partition in self.data.config.metadata_partitions

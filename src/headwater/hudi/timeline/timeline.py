@@ -27,6 +27,12 @@ from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
 
 
+_KEEPS_KEYS_UNIQUE = frozenset(
+    ("UPSERT", "UPSERT_PREPPED", "DELETE", "DELETE_PREPPED", "DELETE_PARTITION", "COMPACT", "LOG_COMPACT", "CLUSTER")
+    + ("ALTER_SCHEMA", "INDEX", "BUCKET_RESCALE")
+)
+
+
 def load_timeline(storage: Storage, config: TableConfig) -> HudiTimeline:
     """List the active timeline.
 
@@ -163,6 +169,21 @@ class HudiTimeline:
                 for partition, ids in self.metadata(instant).replaced.items():
                     found.update({(partition, file_id): instant.requested_at for file_id in ids})
         return found
+
+    @cached_property
+    def keys_are_unique(self) -> bool:
+        """Whether no write can have stored a record key twice.
+
+        Upserts look for the key first; inserts and bulk inserts do not, and real tables do hold keys twice.
+        """
+        writes = [self.metadata(instant).operation for instant in self.commits]
+        if self.start is not None:
+            writes += [
+                str(archived.metadata().get("operationType") or "UNKNOWN")
+                for archived in self.history
+                if archived.action in WRITE_ACTIONS
+            ]
+        return all(operation in _KEEPS_KEYS_UNIQUE for operation in writes)
 
     def pending(self, action: str) -> list[Instant]:
         return [i for i in self.instants if i.action == action and not i.is_completed]

@@ -1,0 +1,178 @@
+"""Where record keys live. Implements `spec.RecordIndex`.
+
+The metadata table's record index answers where there is one. Elsewhere the search is narrowed by bucket hashing, bloom
+filters and key ranges, and the key columns of the slices that are left decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import InvalidArgument
+from headwater.hudi.base_file import open_base_file
+from headwater.hudi.footer_index import by_footer
+from headwater.hudi.index.bloom import BloomFilter
+from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
+from headwater.hudi.metadata_table.reader import BLOOM_FILTERS, RECORD_INDEX
+from headwater.spec.model import FileSlice
+from headwater.spec.record_index import LOCATION_SCHEMA
+
+if TYPE_CHECKING:
+    from headwater.hudi.table import HudiTable
+
+_MOST_BUCKETS = 4096
+
+
+@dataclass(frozen=True)
+class HudiRecordIndex:
+    """Finds records of one state of a table."""
+
+    table: HudiTable
+
+    def tag(self, keys: pa.Array) -> pa.Table:
+        """The location of each key, as `spec.LOCATION_SCHEMA`; nulls where the key is absent.
+
+        >>> import headwater
+        >>> from headwater.demo import demo_table
+        >>> table = headwater.open(demo_table("trips"))
+        >>> found = table.record_index.tag(pa.array(["no such key"]))
+        >>> found.column("file_id").to_pylist()
+        [None]
+        """
+        wanted = _as_text(keys)
+        found = self._by_index(wanted) if self._has_index() else self._by_search(wanted)
+        return _in_order(wanted, found)
+
+    def slices(self, keys: pa.Array) -> list[FileSlice]:
+        """The slices that can hold these keys; every slice that does is among them."""
+        wanted = _as_text(keys)
+        every = self._all_slices()
+        if self._has_index():
+            return [s for s in every if (s.group.partition, s.group.file_id) in self._places(wanted)]
+        return [slice_ for slice_, _ in self._candidates(wanted)]
+
+    def _has_index(self) -> bool:
+        metadata = self.table.metadata
+        return metadata is not None and metadata.has(RECORD_INDEX) and not metadata.index_is_partitioned
+
+    def _places(self, wanted: pa.Array) -> set[tuple[str, str]]:
+        assert self.table.metadata is not None
+        located = self.table.metadata.locations(wanted.unique().to_pylist())
+        return {(found.partition, found.file_id) for found in located.values()}
+
+    def _all_slices(self) -> list[FileSlice]:
+        return [slice_ for found in self.table.file_index().list_files_at() for slice_ in found.slices]
+
+    def _by_index(self, wanted: pa.Array) -> pa.Table:
+        assert self.table.metadata is not None
+        located = self.table.metadata.locations(wanted.unique().to_pylist())
+        partitions = sorted({found.partition for found in located.values()})
+        index = self.table.file_index()
+        instants = {
+            group.id: group.slices[-1].base_instant for path in partitions for group in index.groups(path) if group.slices
+        }
+        by_place = {(group.partition, group.file_id): instant for group, instant in instants.items()}
+        rows = [
+            (key, found.partition, found.file_id, by_place[(found.partition, found.file_id)], found.position)
+            for key, found in located.items()
+            if (found.partition, found.file_id) in by_place
+        ]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(LOCATION_SCHEMA)
+        arrays = [pa.array(column, f.type) for column, f in zip(columns, LOCATION_SCHEMA, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=LOCATION_SCHEMA)
+
+    def _by_search(self, wanted: pa.Array) -> pa.Table:
+        found = [self._in_slice(slice_, keys) for slice_, keys in self._candidates(wanted)]
+        return pa.concat_tables(found) if found else LOCATION_SCHEMA.empty_table()
+
+    def _candidates(self, wanted: pa.Array) -> Iterator[tuple[FileSlice, pa.Array]]:
+        """Slices, each with the keys that it may hold."""
+        distinct = wanted.unique()
+        slices = self._all_slices()
+        buckets = self._bucket_count(slices)
+        bucket_of = None
+        if buckets is not None:
+            bucket_of = bucket_ids_of_keys(distinct, buckets, fields=self.table.config.record_key_fields)
+        blooms = self._blooms(slices)
+        for slice_ in slices:
+            keys = distinct
+            if bucket_of is not None:
+                keys = keys.filter(pa.array(bucket_of == bucket_of_file_id(slice_.group.file_id)))
+            if len(keys) and slice_.base_file is not None and not slice_.delta_files:
+                # Records that stand in logs only are in no bloom filter.
+                bloom = blooms.get((slice_.group.partition, slice_.base_file.name))
+                keys = keys if bloom is None else keys.filter(bloom.might_contain(keys))
+                if len(keys) and bloom is None:
+                    keys = by_footer(open_base_file(self.table.storage, slice_.base_file.path), keys)
+            if len(keys):
+                yield slice_, keys
+
+    def _blooms(self, slices: Sequence[FileSlice]) -> dict[tuple[str, str], BloomFilter]:
+        metadata = self.table.metadata
+        if metadata is None or not metadata.has(BLOOM_FILTERS):
+            return {}
+        files = [(s.group.partition, s.base_file.name) for s in slices if s.base_file is not None and not s.delta_files]
+        return {place: entry.open(place[1]) for place, entry in metadata.blooms(files).items()}
+
+    def _bucket_count(self, slices: Sequence[FileSlice]) -> int | None:
+        """How many buckets keys are hashed to, where the table is hashed.
+
+        The number is the writer's, and written down nowhere: it is the only one that explains the keys of some files.
+        """
+        ids = [bucket_of_file_id(slice_.group.file_id) for slice_ in slices]
+        if not ids or any(number is None for number in ids):
+            return None
+        highest = max(number for number in ids if number is not None)
+        if highest >= _MOST_BUCKETS:
+            return None
+        possible = np.arange(highest + 1, _MOST_BUCKETS + 1)
+        for slice_ in slices[:8]:
+            number = bucket_of_file_id(slice_.group.file_id)
+            keys = self._keys_of(slice_).slice(0, 64)
+            fits = [
+                count
+                for count in possible.tolist()
+                if bool((bucket_ids_of_keys(keys, count, fields=self.table.config.record_key_fields) == number).all())
+            ]
+            possible = np.array(fits)
+            if len(possible) <= 1:
+                break
+        return int(possible[0]) if len(possible) == 1 else None
+
+    def _keys_of(self, slice_: FileSlice) -> pa.Array:
+        located = self._in_slice(slice_, None)
+        return located.column("key").combine_chunks() if located.num_rows else pa.array([], pa.string())
+
+    def _in_slice(self, slice_: FileSlice, wanted: pa.Array | None) -> pa.Table:
+        """The keys of a slice and their rows in its base file; all of them, or those that are wanted."""
+        parts = []
+        for keys, positions in self.table.reader(self.table.schema).keys_of(slice_):
+            if wanted is not None:
+                chosen = pc.is_in(keys, value_set=wanted)
+                keys, positions = keys.filter(chosen), positions.filter(chosen)
+            count = len(keys)
+            constants = (slice_.group.partition, slice_.group.file_id, slice_.base_instant)
+            columns = [keys, *(pa.repeat(text, count) for text in constants), positions]
+            parts.append(pa.Table.from_arrays(columns, schema=LOCATION_SCHEMA))
+        return pa.concat_tables(parts) if parts else LOCATION_SCHEMA.empty_table()
+
+
+def _as_text(keys: pa.Array) -> pa.Array:
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    if keys.null_count:
+        raise InvalidArgument("a record key is never null; drop the nulls of `keys` first")
+    return keys.cast(pa.string())
+
+
+def _in_order(wanted: pa.Array, found: pa.Table) -> pa.Table:
+    """One row for each key and place, in the order of the keys; keys without a place have nulls."""
+    asked = pa.table({"key": wanted, "__order": pa.array(np.arange(len(wanted)))})
+    joined = asked.join(found, keys="key", join_type="left outer").sort_by("__order")
+    return joined.select(LOCATION_SCHEMA.names).cast(pa.schema([f.with_nullable(True) for f in LOCATION_SCHEMA]))
