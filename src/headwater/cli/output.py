@@ -87,16 +87,18 @@ def fit(naturals: Sequence[int], width: int, *, gap: int = 2, least: int = 12) -
     return widths
 
 
-def bar() -> Progress:
+def bar(*, hidden: bool = False) -> Progress:
     """A progress bar on stderr; it shows on a terminal only, and leaves nothing behind."""
+    out = console(stderr=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=console(stderr=True),
+        console=out,
         transient=True,
+        disable=hidden or not out.is_terminal,
     )
 
 

@@ -142,8 +142,7 @@ def _conformed(scan: Scan) -> Iterator[pa.RecordBatch]:
 
 def _write(batches: Iterator[pa.RecordBatch], schema: pa.Schema, form: Format, out: str | None) -> None:
     # Beside rows on the same terminal a bar would only be in the way.
-    with bar() as progress:
-        progress.disable = out is None and sys.stdout.isatty()
+    with bar(hidden=out is None and sys.stdout.isatty()) as progress:
         task = progress.add_task("rows", total=None)
         rows = write_rows(batches, schema, form, out, lambda count: progress.update(task, completed=count))
     if out is not None:

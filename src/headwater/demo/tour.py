@@ -35,10 +35,9 @@ def main(console: Console | None = None) -> None:
         out.print()
         show(out)
     out.print()
-    out.print(
-        Text("Try it: headwater history demo:trips · headwater read demo:orders --changes · ", style="dim"), end=""
-    )
-    out.print(Text("headwater verify demo:stats", style="dim"))
+    out.print(Text("Try it yourself:", style="bold"))
+    for command in ("history demo:trips", "read demo:orders --changes", "verify demo:stats"):
+        out.print(Text(f"  headwater {command}", style="dim"))
 
 
 def _open(out: Console, name: str) -> Table:
