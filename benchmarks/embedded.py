@@ -22,6 +22,7 @@ from benchmarks.queries import HUDI_RS, HUDI_RS_READ, PLAIN, Query, queries
 from benchmarks.systems import Job
 from benchmarks.tables import rows
 from benchmarks.tables.build import MANY, Choice, Tables, build
+from benchmarks.tables.generated import ManyFiles
 
 HERE = Path(__file__).parent
 TABLE_TO_BUDGET = 10
@@ -42,8 +43,8 @@ class Effort:
     timeout: float
 
 
-def main(arguments: Sequence[str] | None = None, many: Mapping[str, tuple[int, int]] = MANY) -> int:
-    """Run the benchmark; `many` are the tables of many files to have, as partitions × files."""
+def main(arguments: Sequence[str] | None = None, many: Mapping[str, ManyFiles] = MANY) -> int:
+    """Run the benchmark; `many` are the tables of many files to have."""
     given = _arguments(arguments)
     console = Console()
     if not console.is_terminal:

@@ -118,6 +118,8 @@ def queries(total: int, memory_mb: int) -> list[Query]:
         many("plan_1k", "open, plan 1 of 50 partitions (1,000 files)", "many_1k", ("part", "=", "p00017")),
         many("plan_10k", "open, plan 1 of 500 partitions (10,000 files)", "many_10k", ("part", "=", "p00017"),
              Target("warm_seconds", PLANNING_SECONDS)),
+        many("plan_10k_bulk", "the same, 10,000 files in the last commit", "many_10k_bulk", ("part", "=", "p00017"),
+             Target("warm_seconds", PLANNING_SECONDS)),
         many("plan_10k_50", "open, plan 50 of 500 partitions (10,000 files)", "many_10k",
              ("part", "in", tuple(f"p{n:05d}" for n in range(50)))),
     ]  # fmt: skip

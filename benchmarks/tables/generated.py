@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,8 @@ from benchmarks.tables.plain import ROWS_PER_FILE, Progress, write_parquet
 NAME = "bench"
 INSERT, INSERT_DONE = "20240101000000000", "20240101000030000"
 UPDATE, UPDATE_DONE = "20240102000000000", "20240102000030000"
+INSERT_INDEXED, UPDATE_INDEXED = "20240101000020000", "20240102000020000"
+"""When the metadata table's own commits for them completed: before theirs."""
 MANY_SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("qty", pa.int64())])
 ROWS_PER_TINY_FILE = 4
 
@@ -43,33 +46,50 @@ def write_merge_on_read(table: Path, total: int, logs: Logs, progress: Progress)
     commits.write_commit(table, commits.Commit(UPDATE, UPDATE_DONE, "deltacommit", "UPSERT", schema, tuple(stats)))
 
 
-def write_many_files(
-    table: Path, partitions: int, files: int, progress: Progress, *, metadata_table: bool = True
-) -> None:
-    """`partitions` × `files` files of four rows."""
+@dataclass(frozen=True, slots=True)
+class ManyFiles:
+    """The shape of a table of many small files.
+
+    Where `in_last_commit`, one commit wrote them all, so whoever reads the newest commit reads about all files. Else
+    a second commit added one file, as in a table that is written to little by little.
+    """
+
+    partitions: int
+    files: int
+    in_last_commit: bool = False
+
+
+def write_many_files(table: Path, shape: ManyFiles, progress: Progress, *, by_hudi: bool = False) -> None:
+    """`partitions` × `files` files of four rows, and what the shape asks for after.
+
+    With `by_hudi`, the second commit and the metadata table are left to Apache Hudi.
+    """
     commits.write_properties(table, name=NAME, kind="COPY_ON_WRITE", key="id", ordering="ts", partition="part")
-    progress(f"generating {partitions} × {files} small files")
-    stats: list[commits.WriteStat] = []
-    for number in range(partitions):
-        partition = f"part=p{number:05d}"
-        commits.write_partition_metadata(table / partition, INSERT)
-        for file in range(files):
-            first = (number * files + file) * ROWS_PER_TINY_FILE
-            ids = range(first, first + ROWS_PER_TINY_FILE)
-            records = pa.table(
-                [
-                    [f"k{i:08d}" for i in ids],
-                    [1] * len(ids),
-                    [partition.removeprefix("part=")] * len(ids),
-                    [i % 1000 for i in ids],
-                ],
-                schema=MANY_SCHEMA,
-            )
-            stats.append(_write_base(table, partition, number * files + file, records))
+    progress(f"generating {shape.partitions} × {shape.files} small files")
+    stats = []
+    for number in range(shape.partitions):
+        commits.write_partition_metadata(table / f"part=p{number:05d}", INSERT)
+        stats += [_write_tiny(table, number, number * shape.files + file, INSERT) for file in range(shape.files)]
     schema = log_block.avro_schema(MANY_SCHEMA, NAME)
-    commits.write_commit(table, commits.Commit(INSERT, INSERT_DONE, "commit", "BULK_INSERT", schema, tuple(stats)))
-    if metadata_table:
-        write_files_partition(table, stats, INSERT_DONE)
+    bulk = commits.Commit(INSERT, INSERT_DONE, "commit", "BULK_INSERT", schema, tuple(stats))
+    commits.write_commit(table, bulk)
+    if by_hudi:
+        return
+    if shape.in_last_commit:
+        write_files_partition(table, (), bulk, INSERT, INSERT_INDEXED)
+        return
+    added = (_write_tiny(table, 0, shape.partitions * shape.files, UPDATE),)
+    small = commits.Commit(UPDATE, UPDATE_DONE, "commit", "BULK_INSERT", schema, added)
+    write_files_partition(table, stats, small, UPDATE, UPDATE_INDEXED)
+    commits.write_commit(table, small)
+
+
+def _write_tiny(table: Path, partition: int, number: int, instant: str) -> commits.WriteStat:
+    first = number * ROWS_PER_TINY_FILE
+    ids = range(first, first + ROWS_PER_TINY_FILE)
+    value = f"p{partition:05d}"
+    columns = [[f"k{i:08d}" for i in ids], [1] * len(ids), [value] * len(ids), [i % 1000 for i in ids]]
+    return _write_base(table, f"part={value}", number, pa.table(columns, schema=MANY_SCHEMA), instant)
 
 
 def _bulk_insert(table: Path, total: int, progress: Progress) -> None:
@@ -84,12 +104,14 @@ def _bulk_insert(table: Path, total: int, progress: Progress) -> None:
     commits.write_commit(table, commits.Commit(INSERT, INSERT_DONE, "commit", "BULK_INSERT", schema, tuple(stats)))
 
 
-def _write_base(table: Path, partition: str, number: int, records: pa.Table) -> commits.WriteStat:
+def _write_base(
+    table: Path, partition: str, number: int, records: pa.Table, instant: str = INSERT
+) -> commits.WriteStat:
     file_id = _file_id(number)
-    file_name = f"{file_id}_{number}-1-{number}_{INSERT}.parquet"
+    file_name = f"{file_id}_{number}-1-{number}_{instant}.parquet"
     path = table / partition / file_name
     keys = pc.min_max(records["id"]).as_py()
-    with_meta = _with_meta(records, INSERT, number, partition, file_name)
+    with_meta = _with_meta(records, instant, number, partition, file_name)
     footer = {"hoodie_min_record_key": keys["min"], "hoodie_max_record_key": keys["max"]}
     write_parquet(with_meta.replace_schema_metadata(footer), path)
     return commits.WriteStat(partition, file_id, file_name, path.stat().st_size, records.num_rows)

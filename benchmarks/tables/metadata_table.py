@@ -64,31 +64,54 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def write_files_partition(table: Path, stats: Iterable[commits.WriteStat], completed: str) -> None:
-    """Index the files of `stats`, then name the partition in the table's properties."""
+def write_files_partition(
+    table: Path, before: Iterable[commits.WriteStat], last: commits.Commit, initialised: str, completed: str
+) -> None:
+    """Index the files of `before` in the base file and those of the `last` commit in a log file, as Hudi does.
+
+    The two times are when the metadata table's commits for them completed. At the end the table's properties name the
+    partition; until then readers list folders.
+    """
+    metadata = table / ".hoodie" / "metadata"
+    directory = metadata / "files"
+    directory.mkdir(parents=True)
+    partition_file = f"#partition metadata\ncommitTime={INITIAL}\npartitionDepth=1\n"
+    (directory / ".hoodie_partition_metadata").write_text(partition_file)
+    _write_properties(metadata, f"{_table_name(table)}_metadata")
+    header = log_block.data_header(INITIAL, json.dumps(SCHEMA))
+    empty = log_block.block(log_block.DELETE, header, EMPTY_DELETE_BLOCK)
+    (directory / f".{FILE_ID}_{INITIAL}.log.1_0-0-0").write_bytes(empty)
+
+    entries = _entries(before)
+    base = f"{FILE_ID}_0-0-0_{INITIAL}.hfile"
+    (directory / base).write_bytes(_hfile(entries))
+    _write_commit(metadata, INITIAL, initialised, base, len(entries), None)
+
+    entries = _entries(last.stats)
+    header = log_block.data_header(last.requested, json.dumps(SCHEMA))
+    log = f".{FILE_ID}_{last.requested}.log.1_0-0-0"
+    (directory / log).write_bytes(log_block.block(log_block.HFILE_DATA, header, _hfile(entries)))
+    _write_commit(metadata, last.requested, completed, log, len(entries), last.requested)
+    with open(table / ".hoodie" / "hoodie.properties", "a") as properties:
+        properties.write("hoodie.table.metadata.partitions=files\n")
+
+
+def _entries(stats: Iterable[commits.WriteStat]) -> dict[str, bytes]:
     by_partition: dict[str, dict[str, int]] = {}
     for stat in stats:
         by_partition.setdefault(stat.partition, {})[stat.file_name] = stat.size
     entries = {name: _value(FILES_TYPE, files) for name, files in by_partition.items()}
     entries[ALL_PARTITIONS] = _value(ALL_PARTITIONS_TYPE, dict.fromkeys(by_partition, 0))
+    return entries
 
-    metadata = table / ".hoodie" / "metadata"
-    directory = metadata / "files"
-    directory.mkdir(parents=True)
-    content = _hfile(entries)
-    file_name = f"{FILE_ID}_0-0-0_{INITIAL}.hfile"
-    (directory / file_name).write_bytes(content)
-    header = log_block.data_header(INITIAL, json.dumps(SCHEMA))
-    empty = log_block.block(log_block.DELETE, header, EMPTY_DELETE_BLOCK)
-    (directory / f".{FILE_ID}_{INITIAL}.log.1_0-0-0").write_bytes(empty)
-    partition_file = f"#partition metadata\ncommitTime={INITIAL}\npartitionDepth=1\n"
-    (directory / ".hoodie_partition_metadata").write_text(partition_file)
 
-    _write_properties(metadata, f"{_table_name(table)}_metadata")
-    stat = commits.WriteStat("files", FILE_ID, file_name, len(content), len(entries))
-    commits.write_commit(metadata, commits.Commit(INITIAL, completed, "deltacommit", "UPSERT_PREPPED", SCHEMA, (stat,)))
-    with open(table / ".hoodie" / "hoodie.properties", "a") as properties:
-        properties.write("hoodie.table.metadata.partitions=files\n")
+def _write_commit(
+    metadata: Path, requested: str, completed: str, file_name: str, count: int, previous: str | None
+) -> None:
+    size = (metadata / "files" / file_name).stat().st_size
+    stat = commits.WriteStat("files", FILE_ID, file_name, size, count, previous)
+    done = commits.Commit(requested, completed, "deltacommit", "UPSERT_PREPPED", SCHEMA, (stat,))
+    commits.write_commit(metadata, done)
 
 
 def _value(kind: int, files: dict[str, int]) -> bytes:

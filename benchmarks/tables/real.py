@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def prepare(data: Path, environment: Path, progress: Progress) -> Path:
 
 
 def write_tables(
-    tables: Path, plain: Path, many: Mapping[str, tuple[int, int]], jar: Path, environment: Path, progress: Progress
+    tables: Path, plain: Path, many: Mapping[str, generated.ManyFiles], jar: Path, environment: Path, progress: Progress
 ) -> None:
     """Write whichever of the tables is missing, in one Spark session. Crashes leave no stamp, so they are made anew."""
     steps = [step for step in _steps(tables, plain, many) if not _fresh(step)]
@@ -60,7 +61,7 @@ def write_tables(
         cache.clear(path)
         if step["do"] == "add_metadata_table":
             path.mkdir(parents=True)
-            generated.write_many_files(path, *step["shape"], progress, metadata_table=False)
+            generated.write_many_files(path, many[step["table"]], progress, by_hudi=True)
     by_table = {step["table"]: step for step in steps}
     progress(f"Spark and Hudi {HUDI_VERSION}: {steps[0]['table']}")
     waiting = [step["table"] for step in steps]
@@ -74,7 +75,7 @@ def write_tables(
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _steps(tables: Path, plain: Path, many: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def _steps(tables: Path, plain: Path, many: Mapping[str, generated.ManyFiles]) -> Iterator[dict[str, Any]]:
     common = {"columns": rows.COLUMNS}
     made_from = json.loads(cache.stamp_of(plain / "base").read_text())
 
@@ -88,11 +89,11 @@ def _steps(tables: Path, plain: Path, many: Mapping[str, tuple[int, int]]) -> It
     yield step("bulk_insert", "mor_base", kind="MERGE_ON_READ", **base)
     yield step("upsert", "mor_avro", logs="avro", **update)
     yield step("upsert", "mor_parquet", logs="parquet", **update)
-    for table, (partitions, files) in many.items():
+    for table, many_files in many.items():
         # Independent of the number of rows, so kept between runs with other ROWS.
         path = tables.parent / "hudi-many" / table
-        shape = {"hudi": HUDI_VERSION, "shape": [partitions, files], "generator": rows.GENERATOR_VERSION}
-        yield step("add_metadata_table", table, shape=(partitions, files), partition="p00000") | {
+        shape = {"hudi": HUDI_VERSION, **asdict(many_files), "generator": rows.GENERATOR_VERSION}
+        yield step("add_metadata_table", table, partition="p00000") | {
             "path": str(path),
             "parameters": shape,
         }

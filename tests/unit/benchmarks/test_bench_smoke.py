@@ -130,26 +130,31 @@ def test_timeline_lists_every_file_with_its_size(tmp_path: Path) -> None:
 
 
 def test_a_table_of_many_files_has_them(tmp_path: Path) -> None:
-    generated.write_many_files(tmp_path, 3, 4, silent, metadata_table=False)
+    generated.write_many_files(tmp_path, generated.ManyFiles(3, 4), silent, by_hudi=True)
     assert len(list(tmp_path.glob("part=*/*.parquet"))) == 12
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 12 * generated.ROWS_PER_TINY_FILE
 
 
-def test_the_metadata_table_lists_every_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_last_commit", [False, True])
+def test_the_metadata_table_lists_every_file(tmp_path: Path, in_last_commit: bool) -> None:
     from headwater.hudi.hfile import BytesSource, HFileReader
 
-    generated.write_many_files(tmp_path, 3, 4, silent)
-    (hfile,) = (tmp_path / ".hoodie" / "metadata" / "files").glob("*.hfile")
+    generated.write_many_files(tmp_path, generated.ManyFiles(3, 4, in_last_commit), silent)
+    directory = tmp_path / ".hoodie" / "metadata" / "files"
+    contents = [path.read_bytes() for path in directory.glob("*.hfile")]
+    for log in directory.glob(".*.log.*"):
+        contents += [content for kind, _, content in read_blocks(log) if kind == log_block.HFILE_DATA]
     schema = fastavro.parse_schema(metadata_table.SCHEMA)
-    listed = {}
-    for key, value in HFileReader(BytesSource(hfile.read_bytes()), hfile.name).scan():
-        record = fastavro.schemaless_reader(io.BytesIO(value), schema)
-        listed[bytes(key).decode()] = {name: info["size"] for name, info in record["filesystemMetadata"].items()}
-    assert set(listed.pop("__all_partitions__")) == {"part=p00000", "part=p00001", "part=p00002"}
-    files = tmp_path.glob("part=*/*.parquet")
-    assert {(p, n): size for p, found in listed.items() for n, size in found.items()} == {
-        (f.parent.name, f.name): f.stat().st_size for f in files
-    }
+    listed, partitions = {}, set()
+    for content in contents:
+        for key, value in HFileReader(BytesSource(content), "files").scan():
+            found = fastavro.schemaless_reader(io.BytesIO(value), schema)["filesystemMetadata"]
+            if bytes(key) == b"__all_partitions__":
+                partitions |= set(found)
+            else:
+                listed |= {(bytes(key).decode(), name): info["size"] for name, info in found.items()}
+    assert partitions == {"part=p00000", "part=p00001", "part=p00002"}
+    assert listed == {(f.parent.name, f.name): f.stat().st_size for f in tmp_path.glob("part=*/*.parquet")}
 
 
 def test_commit_metadata_has_the_fields_in_hudis_order() -> None:
