@@ -84,7 +84,7 @@ def picture(history: pa.Table, *, width: int = 80, plain: bool = False) -> Text:
     if not rows:
         return Text("no action yet", style="dim")
     placed = _place(rows, width, plain)
-    lines = [_title(rows, placed.moments)]
+    lines = [_title(rows, placed.moments, plain)]
     for lane in [lane for lane in LANES.values() if lane.name in {p.name for p in placed.lanes}]:
         lines.append(_lane_line(lane, rows, placed, plain))
     if not plain:
@@ -137,7 +137,7 @@ def _spread(shares: Sequence[float], track: int) -> list[int]:
     return columns
 
 
-def _title(rows: Sequence[Mapping[str, Any]], moments: Sequence[datetime] | None) -> Text:
+def _title(rows: Sequence[Mapping[str, Any]], moments: Sequence[datetime] | None, plain: bool) -> Text:
     pending = sum(1 for row in rows if row["state"] != "completed")
     if moments is None:
         first, last = rows[0]["requested_at"], rows[-1]["requested_at"]
@@ -145,10 +145,11 @@ def _title(rows: Sequence[Mapping[str, Any]], moments: Sequence[datetime] | None
         first = f"{moments[0]:%Y-%m-%d %H:%M:%S}"
         form = "%H:%M:%S" if moments[0].date() == moments[-1].date() else "%Y-%m-%d %H:%M:%S"
         last = moments[-1].strftime(form)
-    text = Text(f"{first} → {last}", style="bold")
-    text.append(f" · {len(rows) - pending} done", style="not bold dim")
+    text = Text(f"{first} {'to' if plain else '→'} {last}", style="bold")
+    dot = "," if plain else " ·"
+    text.append(f"{dot} {len(rows) - pending} done", style="not bold dim")
     if pending:
-        text.append(f" · {pending} pending", style="not bold dim")
+        text.append(f"{dot} {pending} pending", style="not bold dim")
     return text
 
 

@@ -25,7 +25,7 @@ def parse_memory(memory: str | int | None) -> int:
     if memory is None:
         return 10**9
     text = str(memory).strip().upper()
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)", text)
+    match = re.fullmatch(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([KMGT]?I?B?)", text)
     if match is None or match[2] not in _UNITS:
         raise InvalidArgument(f'memory={memory!r} is no size; give bytes or a text such as "512MB" or "2GB"')
     return max(int(float(match[1]) * _UNITS[match[2]]), _SMALLEST_BUDGET)

@@ -71,7 +71,9 @@ class ScanPlan:
             lines.append(f"  limit      {self.limit}")
         lines += [f"  {step}" for step in self.steps]
         with_logs = sum(1 for t in self.tasks if isinstance(t.slice, FileSlice) and t.slice.delta_files)
-        lines.append(f"  read       {len(self.tasks)} slices, {with_logs} of them merged with logs, {_size(self.bytes)}")
+        lines.append(
+            f"  read       {len(self.tasks)} slices, {with_logs} of them merged with logs, {_size(self.bytes)}"
+        )
         return "\n".join(lines)
 
 

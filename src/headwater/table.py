@@ -91,7 +91,9 @@ class Table:
         """Rows of the table as they are, or as they were at an instant, a timestamp or a date."""
         kinds = {"snapshot": ReadingMode.SNAPSHOT, "read_optimized": ReadingMode.SNAPSHOT_READ_OPTIMIZED}
         if mode not in kinds:
-            raise InvalidArgument(f"mode={mode!r}; known: {', '.join(kinds)}; for ranges use incremental() or changes()")
+            raise InvalidArgument(
+                f"mode={mode!r}; known: {', '.join(kinds)}; for ranges use incremental() or changes()"
+            )
         return Scan(self, kinds[mode], _expression(filter), _names(columns), as_of, None, None, limit, memory, threads)
 
     def incremental(
@@ -144,7 +146,6 @@ class Table:
     ) -> Scan:
         """Each change made after `start`, up to and with `end`: its operation, and the row before and after it."""
         return Scan(self, ReadingMode.CDC, _expression(filter), None, None, start, end, limit, memory, threads)
-
 
     @property
     def record_index(self) -> HudiRecordIndex:

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 import headwater
 from headwater.cli import look, read, verify
-from headwater.cli.output import console, printable
+from headwater.cli.output import console, printable, tolerate
 from headwater.errors import HeadwaterError
 
 
@@ -93,4 +93,6 @@ app.command(epilog="Example: headwater verify demo:stats || echo damaged")(verif
 
 def main() -> None:
     """Run the command."""
+    tolerate(sys.stdout)
+    tolerate(sys.stderr)
     app(prog_name="headwater")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import os
@@ -32,9 +33,16 @@ class PipeConsole(Console):
         raise BrokenPipeError
 
 
+def tolerate(stream: object) -> None:
+    """Let a stream that cannot show a character show a question mark: names and rows may hold anything."""
+    if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+        stream.reconfigure(errors="replace")
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console on the stream as it is now."""
     stream = sys.stderr if stderr else sys.stdout
+    tolerate(stream)
     if stream.isatty() or os.environ.get("COLUMNS"):
         return PipeConsole(file=stream, highlight=False, soft_wrap=False)
     return PipeConsole(file=stream, highlight=False, width=_NO_TERMINAL_WIDTH)

@@ -46,7 +46,8 @@ SinceOption = Annotated[
     str | None, typer.Option("--since", metavar="WHEN", help="Rows that changed after this commit or time.")
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="WHEN", help="… up to and with this commit or time.")
+    str | None,
+    typer.Option("--until", metavar="WHEN", help="The end of the range: up to and with this commit or time."),
 ]
 ChangesOption = Annotated[
     bool,

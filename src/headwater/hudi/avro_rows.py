@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 
 import fastavro
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from headwater.errors import ColumnNotFound, CorruptFile, UnsupportedTable
@@ -144,6 +143,8 @@ def _by_polars(
     plan: _Plan, view: memoryview, count: int, wanted: Sequence[int], length_prefixed: bool
 ) -> list[pa.Array] | None:
     """The columns, or None where a union of several types holds a value."""
+    import polars as pl  # a third of the time that importing this package took
+
     if plan.wire is None:
         return None
     fields = json.loads(plan.wire)

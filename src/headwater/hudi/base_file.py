@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, UnsupportedTable
@@ -18,7 +17,8 @@ from headwater.storage import Storage
 BATCH_ROWS = 128 * 1024
 
 
-class RowGroup(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RowGroup:
     """A run of rows that can be skipped as a whole."""
 
     index: int
@@ -29,8 +29,11 @@ class RowGroup(NamedTuple):
 class BaseFile(Protocol):
     """One open base file."""
 
-    schema: pa.Schema
-    row_groups: Sequence[RowGroup]
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def row_groups(self) -> Sequence[RowGroup]: ...
 
     @property
     def num_rows(self) -> int: ...
@@ -54,7 +57,9 @@ def open_base_file(storage: Storage, path: str) -> BaseFile:
         return OrcBaseFile(storage, path)
     if extension == "lance":
         return LanceBaseFile(storage, path)
-    raise UnsupportedTable(f"{storage.describe(path)}: base files of this kind cannot be read; known: parquet, orc, lance")
+    raise UnsupportedTable(
+        f"{storage.describe(path)}: base files of this kind cannot be read; known: parquet, orc, lance"
+    )
 
 
 class _Guard:

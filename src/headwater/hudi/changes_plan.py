@@ -12,9 +12,7 @@ from headwater.hudi.view import Horizon, build_groups
 from headwater.spec.model import ChangeKind, ChangeSlice, FileGroupId, FileRef, FileSlice, Instant
 
 
-def plan_changes(
-    timeline: HudiTimeline, listing: Listing, instants: Sequence[Instant]
-) -> dict[str, list[ChangeSlice]]:
+def plan_changes(timeline: HudiTimeline, listing: Listing, instants: Sequence[Instant]) -> dict[str, list[ChangeSlice]]:
     """Partition → its changes in the order they were made. Compaction and clustering change nothing."""
     found: dict[str, list[ChangeSlice]] = {}
     for instant in instants:

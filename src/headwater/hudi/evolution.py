@@ -22,7 +22,8 @@ Renames = Mapping[tuple[str, ...], str | None]
 def conform(table: pa.Table, target: pa.Schema, renames: Renames | None = None) -> pa.Table:
     """The table with exactly the target's columns and types; columns that it lacks are null.
 
-    >>> conform(pa.table({"a": pa.array([1], pa.int32())}), pa.schema([("b", pa.string()), ("a", pa.int64())])).to_pylist()
+    >>> old = pa.table({"a": pa.array([1], pa.int32())})
+    >>> conform(old, pa.schema([("b", pa.string()), ("a", pa.int64())])).to_pylist()
     [{'b': None, 'a': 1}]
     """
     if table.schema.equals(target):
@@ -156,7 +157,6 @@ def _convert_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
     naive = array.cast(pa.int64()).view(pa.timestamp(array.type.unit))
     scaled = naive.cast(pa.timestamp(target.unit), safe=False)
     return scaled.cast(pa.int64()).view(target)
-
 
 
 def _text_to_decimal(text: pa.Array, target: pa.DataType) -> pa.Array:

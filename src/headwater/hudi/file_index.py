@@ -154,8 +154,7 @@ class HudiFileIndex:
         listed = self.listing.files_of([descriptor.path for descriptor in descriptors])
         for descriptor in descriptors:
             present = {file.name for file in listed[descriptor.path]}
-            files = list(written[descriptor.path].values())
-            groups = build_groups(descriptor.path, files, horizon)
+            groups = build_groups(descriptor.path, written[descriptor.path].values(), horizon)
             slices = tuple(replace(slice_, instants=chosen) for slice_ in self._latest(groups))
             gone = [path for slice_ in slices for path in slice_.paths if path.rsplit("/", 1)[-1] not in present]
             if gone:

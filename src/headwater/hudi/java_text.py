@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,6 +41,8 @@ def _shortest(distinct: pa.Array) -> list[tuple[float | None, str]]:
     values = distinct.to_pylist()
     if pa.types.is_float64(distinct.type):
         return [(value, "" if value is None else repr(value)) for value in values]
+    import polars as pl  # slow to import, and seldom needed
+
     series = pl.from_arrow(distinct)
     assert isinstance(series, pl.Series)
     return list(zip(values, (text or "" for text in series.cast(pl.String).to_list()), strict=True))

@@ -31,7 +31,7 @@ def wanted_keys(bound: Expression, config: TableConfig) -> list[str] | None:
 
 
 def wanted_values(bound: Expression, name: str) -> list[str | None] | None:
-    """The texts of the values that a matching row may have in a column of texts or whole numbers; None where any may."""
+    """The values, as texts, that a matching row may have in a column of texts or numbers; None where any may."""
     for part in bound.operands if isinstance(bound, And) else (bound,):
         found = _equality(part)
         if found is not None and found[0] == name and all(_is_plain(value) for value in found[1]):
@@ -41,6 +41,7 @@ def wanted_values(bound: Expression, name: str) -> list[str | None] | None:
 
 def _equality(part: Expression) -> tuple[str, list[object]] | None:
     """The column and the values of `column = value` and `column IN (values)`."""
+    literals: tuple[Expression, ...]
     if isinstance(part, Comparison) and part.op == "=" and isinstance(part.left, Column):
         literals, column = (part.right,), part.left
     elif isinstance(part, In) and isinstance(part.column, Column):

@@ -222,7 +222,9 @@ def load_config(storage: Storage) -> TableConfig:
 def _decode(storage: Storage, path: str) -> str:
     data = storage.read_bytes(path)
     if len(data) > 16 << 20:
-        raise CorruptFile(f"{storage.describe(path)}: {len(data)} bytes is no properties file; restore it from a backup")
+        raise CorruptFile(
+            f"{storage.describe(path)}: {len(data)} bytes is no properties file; restore it from a backup"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -270,7 +272,9 @@ def check_config(values: Mapping[str, str], where: str) -> TableConfig:
         problems.append(f"hoodie.record.merge.mode={declared} (known: {', '.join(MergeMode.__members__)})")
     partial = values.get("hoodie.table.partial.update.mode")
     if partial and partial != "NONE" and partial not in PartialUpdateMode.__members__:
-        problems.append(f"hoodie.table.partial.update.mode={partial} (known: {', '.join(PartialUpdateMode.__members__)})")
+        problems.append(
+            f"hoodie.table.partial.update.mode={partial} (known: {', '.join(PartialUpdateMode.__members__)})"
+        )
     cdc_text = (values.get("hoodie.table.cdc.supplemental.logging.mode") or "DATA_BEFORE_AFTER").upper()
     cdc = CdcLogging.__members__.get({"CDC_OP_KEY": "OP_KEY_ONLY", "OP_KEY": "OP_KEY_ONLY"}.get(cdc_text, cdc_text))
     if cdc is None:

@@ -203,7 +203,7 @@ def _bound(value: Any, kind: pa.DataType) -> Any:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     if pa.types.is_floating(kind):
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return float(value) if number and abs(value) < 2**53 or isinstance(value, float) else None
+        return float(value) if (number and abs(value) < 2**53) or isinstance(value, float) else None
     if pa.types.is_decimal(kind):
         return value if isinstance(value, Decimal) else None
     if pa.types.is_date(kind):

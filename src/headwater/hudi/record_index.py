@@ -75,7 +75,10 @@ class HudiRecordIndex:
         partitions = sorted({found.partition for found in located.values()})
         index = self.table.file_index()
         instants = {
-            group.id: group.slices[-1].base_instant for path in partitions for group in index.groups(path) if group.slices
+            group.id: group.slices[-1].base_instant
+            for path in partitions
+            for group in index.groups(path)
+            if group.slices
         }
         by_place = {(group.partition, group.file_id): instant for group, instant in instants.items()}
         rows = [

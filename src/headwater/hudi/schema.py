@@ -1,4 +1,4 @@
-"""Which schema a read gives: the newest commit's, the one of an instant, and what old files call their columns (facts 14)."""
+"""Which schema a read gives: the newest commit's or an instant's, and what old files call its columns (facts 14)."""
 
 from __future__ import annotations
 

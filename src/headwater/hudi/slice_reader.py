@@ -1,4 +1,4 @@
-"""Rows of a file slice: the base file's, minus what the log replaced, plus what it wrote. Implements `FileSliceReader`."""
+"""Rows of a file slice: the base file's, less what the log replaced, plus what it wrote. Implements `FileSliceReader`."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class _SliceRead:
     def _matching_groups(
         self, base: BaseFile, groups: Sequence[RowGroup], columns: Sequence[str], renames: Renames
     ) -> Iterator[RowGroup]:
-        """Row groups in which a row matches: the filter's own columns are read first, the others only where one does."""
+        """Row groups in which a row matches: the filter's own columns are read first, the others where one does."""
         if self.filter is None:
             yield from groups
             return

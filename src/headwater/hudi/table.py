@@ -14,11 +14,18 @@ from headwater.errors import InstantNotFound
 from headwater.hudi.file_index import HudiFileIndex
 from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.listing import FolderListing, Listing
-from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.merge.rules import MergeRules, merge_rules
+from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.properties import TableConfig, load_config
 from headwater.hudi.record_index import HudiRecordIndex
-from headwater.hudi.schema import META_SCHEMA, RECORD_KEY, SchemaHistory, TableSchema, load_schema_history, resolve_schema
+from headwater.hudi.schema import (
+    META_SCHEMA,
+    RECORD_KEY,
+    SchemaHistory,
+    TableSchema,
+    load_schema_history,
+    resolve_schema,
+)
 from headwater.hudi.slice_reader import HudiSliceReader, SliceContext
 from headwater.hudi.timeline import HudiTimeline, as_instant_text, load_timeline
 from headwater.spec.expressions import col
@@ -96,9 +103,7 @@ class HudiTable:
         self, schema: TableSchema | None = None, *, base_files_only: bool = False, despite_cleaning: bool = False
     ) -> HudiFileIndex:
         schema = schema or self.schema
-        return HudiFileIndex(
-            self.timeline, self.listing, schema, self.metadata, base_files_only, despite_cleaning
-        )
+        return HudiFileIndex(self.timeline, self.listing, schema, self.metadata, base_files_only, despite_cleaning)
 
     def instant_at(self, when: object) -> Instant:
         """The newest completed write at a point in time: an instant, a timestamp or a date."""

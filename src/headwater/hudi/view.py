@@ -114,9 +114,7 @@ def _base_slices(files: Iterable[tuple[str, str, FileRef]], horizon: Horizon) ->
     return drafts
 
 
-def _add_logs_by_name(
-    drafts: dict[str, _Draft], logs: Iterable[tuple[LogFileName, FileRef]], horizon: Horizon
-) -> None:
+def _add_logs_by_name(drafts: dict[str, _Draft], logs: Iterable[tuple[LogFileName, FileRef]], horizon: Horizon) -> None:
     """0.x: the log file's name holds its slice's base instant. Which of its blocks count is decided when it is read."""
     for log, ref in logs:
         if log.instant not in drafts:

@@ -88,7 +88,7 @@ class FileSlice:
     """One version of a file group: a base file and the delta files to be merged over it.
 
     `instants` narrows the slice to rows written by these actions (an incremental read); None means all of them.
-    `as_of` ends it: a file may go on after the instant that was asked for, and what was written later is not part of it.
+    `as_of` ends it: a file may go on after the instant that was asked for; what was written later is no part of it.
     """
 
     group: FileGroupId

@@ -123,9 +123,7 @@ class Storage:
             raise self._failed(path, "looked up", error) from error
         if info.type == pafs.FileType.NotFound:
             return None
-        return FileEntry(
-            path, info.size or 0, (info.mtime_ns or 0) // 1_000_000, info.type == pafs.FileType.Directory
-        )
+        return FileEntry(path, info.size or 0, (info.mtime_ns or 0) // 1_000_000, info.type == pafs.FileType.Directory)
 
     def open(self, path: str) -> pa.NativeFile:
         """A random-access file."""

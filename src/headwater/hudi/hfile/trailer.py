@@ -51,7 +51,9 @@ def read_trailer(data: bytes | memoryview, *, file_size: int, name: str) -> Trai
     if bytes(data[:8]) != _MAGIC:
         raise corrupt(name, at, "no HFile trailer is there")
     if version & 0xFFFFFF != 3:
-        raise UnsupportedTable(f"{name}: HFile version {version & 0xFFFFFF}; this reader knows version 3, rewrite the file")
+        raise UnsupportedTable(
+            f"{name}: HFile version {version & 0xFFFFFF}; this reader knows version 3, rewrite the file"
+        )
     numbers: dict[int, int] = {}
     try:
         length, start = read_varint(data, 8)

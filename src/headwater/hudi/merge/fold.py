@@ -1,7 +1,7 @@
 """Folding all versions of each record into one, on whole columns of row numbers.
 
 Nothing here touches a value. Every version of every record has a row number; what is folded is, for each record, which
-row wins and, where columns merge one by one, which row each column comes from. The values are gathered once, at the end.
+row wins and, where columns merge one by one, which row each column comes from. The values are gathered once, at last.
 
 The fold is Hudi's (facts 6.1, 6.5, 15.1): log records are folded in the order they were written, and the outcome is
 then merged with the base row.

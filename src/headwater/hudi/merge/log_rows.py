@@ -186,7 +186,9 @@ def _delete_ordering(deletes: Deletes, types: Sequence[pa.DataType]) -> tuple[tu
     columns = [pa.nulls(count, kind) for kind in types]
     for group in deletes.groups:
         several = pa.types.is_struct(group.values.type)
-        values = [group.values.field(index) for index in range(group.values.type.num_fields)] if several else [group.values]
+        values = (
+            [group.values.field(index) for index in range(group.values.type.num_fields)] if several else [group.values]
+        )
         try:
             typed = [_as_ordering(value, kind) for value, kind in zip(values, types, strict=True)]
         except (pa.ArrowException, ValueError):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.rules import MergeRules
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def ordering_values(rules: MergeRules, fields: Sequence[pa.ChunkedArray]) -> tuple[pa.ChunkedArray, ...]:
     """What is compared, from the ordering fields: mostly the fields themselves."""
     if not rules.ordering_is_sequence:
         return tuple(fields)
+    import polars as pl
+
     text = _series(fields[0]).cast(pl.String)
     parts = text.str.split_exact(".", 1).struct
     numbers = [parts.field(name).cast(pl.Int64, strict=False) for name in ("field_0", "field_1")]
@@ -40,6 +45,8 @@ def ranks(groups: Sequence[Sequence[pa.ChunkedArray]]) -> list[Rows]:
 
 
 def _rank(columns: list[pa.ChunkedArray], *, may_be_raw: bool) -> Rows:
+    import polars as pl
+
     kind = next((c.type for c in columns if not pa.types.is_null(c.type)), columns[0].type)
     series = _series(pa.chunked_array([chunk.cast(kind) for column in columns for chunk in column.chunks], kind))
     if series.dtype.is_numeric():
@@ -52,6 +59,8 @@ def _rank(columns: list[pa.ChunkedArray], *, may_be_raw: bool) -> Rows:
 
 
 def _series(column: pa.ChunkedArray) -> pl.Series:
+    import polars as pl
+
     found = pl.from_arrow(column)
     assert isinstance(found, pl.Series)
     return found

@@ -89,7 +89,7 @@ def _codes(log: LogRows) -> tuple[Rows, pa.Array | Rows]:
 def _match(log: LogRows, ids: pa.Array | Rows, base: BaseRows | None) -> tuple[Rows, Rows]:
     """Positions in the base file that the log has a version of, and the number of their record.
 
-    Where keys are matched and the base file holds a key twice, the log's version goes to the first row of it, as in Hudi.
+    Where keys are matched and the base file holds a key twice, the log's version goes to its first row, as in Hudi.
     """
     nothing = np.zeros(0, np.int64)
     if base is None:
@@ -136,12 +136,15 @@ def _gaps(
         column = table.column(field.name)
         if rules.partial is PartialUpdateMode.IGNORE_DEFAULTS:
             gap |= _equals_default(column, defaults.get(field.name))
-        elif rules.partial is PartialUpdateMode.FILL_UNAVAILABLE and rules.unavailable is not None:
-            if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
-                text = pa.scalar(rules.unavailable).cast(field.type)
-                gap |= np.asarray(pc.fill_null(pc.equal(column, text), False).to_numpy(zero_copy_only=False), bool)
+        elif rules.partial is PartialUpdateMode.FILL_UNAVAILABLE and _is_text(field.type):
+            text = pa.scalar(rules.unavailable, pa.string()).cast(field.type)
+            gap |= np.asarray(pc.fill_null(pc.equal(column, text), False).to_numpy(zero_copy_only=False), bool)
         gaps.append(gap)
     return gaps
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _equals_default(column: pa.ChunkedArray, default: object) -> Flags:
@@ -187,7 +190,9 @@ def _merge_columns(
         high = np.where(newer_wins, newer, np.maximum(base_number, 0))
         low = np.where(newer_wins, base_number, newer)
         chosen = np.where(fills & gap[high] & (low >= 0), low, high)[keep]
-        values = pa.chunked_array([*older.column(name).chunks, *base_rows.column(name).chunks], older.schema[index].type)
+        values = pa.chunked_array(
+            [*older.column(name).chunks, *base_rows.column(name).chunks], older.schema[index].type
+        )
         columns.append(values.take(pa.array(chosen)))
     added = pa.Table.from_arrays(columns, schema=older.schema)
     return Merged(np.sort(positions), added)

@@ -69,7 +69,9 @@ class MetadataTable:
     @cached_property
     def definitions(self) -> dict[str, dict[str, Any]]:
         """Index name → how it is defined; empty before version 8."""
-        path = self.data.config.properties.get("hoodie.table.index.defs.path") or f"{META_FOLDER}/.index_defs/index.json"
+        path = (
+            self.data.config.properties.get("hoodie.table.index.defs.path") or f"{META_FOLDER}/.index_defs/index.json"
+        )
         if self.data.storage.find(path) is None:
             return {}
         try:

@@ -64,13 +64,11 @@ def load_history(storage: Storage, config: TableConfig) -> tuple[ArchivedInstant
     read, and the layout that the table is in now wins where both have an instant.
     """
     by_key: dict[tuple[str, str], ArchivedInstant] = {}
-    sources = [lambda: _lsm(storage, config.history_folder), lambda: _archive(storage, config.archive_folder)]
     if config.layout == 1:
-        sources = [lambda: _lsm(storage, f"{META_FOLDER}/timeline/history"), sources[1]]
+        found = _lsm(storage, f"{META_FOLDER}/timeline/history") + _archive(storage, config.archive_folder)
     else:
-        sources.reverse()
-    for source in sources:
-        by_key.update({(a.requested_at, a.action): a for a in source()})
+        found = _archive(storage, config.archive_folder) + _lsm(storage, config.history_folder)
+    by_key.update({(archived.requested_at, archived.action): archived for archived in found})
     return tuple(sorted(by_key.values(), key=lambda a: (a.requested_at, a.action)))
 
 

@@ -61,12 +61,24 @@ def format_instant(milliseconds: int, *, in_utc: bool) -> str:
     >>> format_instant(1767225600123, in_utc=True)
     '20260101000000123'
     """
-    seconds, millis = divmod(milliseconds, 1000)
+    seconds, millis = divmod(min(max(milliseconds, _FIRST_MILLISECOND), _LAST_MILLISECOND), 1000)
     zone = timezone.utc if in_utc else None
-    return datetime.fromtimestamp(seconds, tz=zone).strftime("%Y%m%d%H%M%S") + f"{millis:03d}"
+    return _digits(datetime.fromtimestamp(seconds, tz=zone)) + f"{millis:03d}"
 
 
-def combine(files: Iterable[TimelineFile]) -> tuple[tuple[Instant, ...], dict[Instant, dict[InstantState, TimelineFile]]]:
+# What Python's dates can hold in every zone. A file may claim to be of any time: a listing does not fail over it.
+_FIRST_MILLISECOND = round(datetime(1, 1, 3, tzinfo=timezone.utc).timestamp() * 1000)
+_LAST_MILLISECOND = round(datetime(9999, 12, 29, tzinfo=timezone.utc).timestamp() * 1000)
+
+
+def _digits(when: datetime) -> str:
+    # strftime gives years before 1000 fewer digits
+    return f"{when.year:04d}{when:%m%d%H%M%S}"
+
+
+def combine(
+    files: Iterable[TimelineFile],
+) -> tuple[tuple[Instant, ...], dict[Instant, dict[InstantState, TimelineFile]]]:
     """One instant per action, in its furthest state, and the files of each state.
 
     A pending compaction and the commit that completes it are one action.
@@ -112,9 +124,9 @@ def as_instant_text(when: str | datetime | object, *, in_utc: bool) -> str:
     if isinstance(when, datetime):
         if when.tzinfo is not None:
             return format_instant(round(when.timestamp() * 1000), in_utc=in_utc)
-        return when.strftime("%Y%m%d%H%M%S") + f"{when.microsecond // 1000:03d}"
+        return _digits(when) + f"{when.microsecond // 1000:03d}"
     if isinstance(when, date):
-        return when.strftime("%Y%m%d") + "000000000"
+        return f"{when.year:04d}{when:%m%d}000000000"
     text = str(when).strip()
     if re.fullmatch(r"\d{1,20}", text) and (len(text) >= 14 or set(text) == {"0"}):
         return text
@@ -124,12 +136,11 @@ def as_instant_text(when: str | datetime | object, *, in_utc: bool) -> str:
     for form in _DATE_FORMS:
         try:
             parsed = datetime.strptime(zoned[1] if zoned else text, form)
+            if zoned:
+                offset = "+0000" if zoned[2] == "Z" else zoned[2].replace(":", "")
+                parsed = parsed.replace(tzinfo=datetime.strptime(offset, "%z").tzinfo)
         except ValueError:
             continue
-        if zoned:
-            offset = "+0000" if zoned[2] == "Z" else zoned[2].replace(":", "")
-            zone = datetime.strptime(offset, "%z").tzinfo
-            return as_instant_text(parsed.replace(tzinfo=zone), in_utc=in_utc)
         return as_instant_text(parsed, in_utc=in_utc)
     raise InvalidArgument(
         f"{text!r} is no point in time; give an instant (yyyyMMddHHmmss[SSS]), a date (2026-01-31) "

@@ -26,10 +26,20 @@ from headwater.hudi.timeline.metadata import CommitMetadata, commit_metadata, de
 from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
 
-
 _KEEPS_KEYS_UNIQUE = frozenset(
-    ("UPSERT", "UPSERT_PREPPED", "DELETE", "DELETE_PREPPED", "DELETE_PARTITION", "COMPACT", "LOG_COMPACT", "CLUSTER")
-    + ("ALTER_SCHEMA", "INDEX", "BUCKET_RESCALE")
+    {
+        "UPSERT",
+        "UPSERT_PREPPED",
+        "DELETE",
+        "DELETE_PREPPED",
+        "DELETE_PARTITION",
+        "COMPACT",
+        "LOG_COMPACT",
+        "CLUSTER",
+        "BUCKET_RESCALE",
+        "ALTER_SCHEMA",
+        "INDEX",
+    }
 )
 
 
@@ -125,9 +135,7 @@ class HudiTimeline:
         archived: list[Instant] = []
         if self.start is not None and (start is None or start < self.start):
             active = {i.requested_at for i in self.commits}
-            archived = [
-                a.instant for a in self.history if a.action in WRITE_ACTIONS and a.requested_at not in active
-            ]
+            archived = [a.instant for a in self.history if a.action in WRITE_ACTIONS and a.requested_at not in active]
         return archived + list(self.commits)
 
     @cached_property
