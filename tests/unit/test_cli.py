@@ -398,6 +398,12 @@ def test_instants_that_are_no_times_stand_in_order() -> None:
 
 def test_picture_in_letters() -> None:
     text = picture(headwater.open(demo_table("trips")).inspect.history(), width=60, plain=True).plain
-    lanes = "\n".join(text.splitlines()[1:])
-    assert lanes.isascii()
-    assert "p" in lanes.splitlines()[1].split()[-1]
+    assert text.isascii()
+    assert "p" in text.splitlines()[2].split()[-1]
+
+
+def test_terminal_that_knows_ascii_only_gets_letters() -> None:
+    result = CliRunner(charset="ascii").invoke(app, ["history", "demo:legacy"])
+    assert result.exit_code == 0
+    assert "D delta commit" in result.stdout
+    assert CliRunner(charset="ascii").invoke(app, ["explain", "demo:stats"]).exit_code == 0
