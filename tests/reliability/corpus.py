@@ -64,6 +64,8 @@ class Item:
     read: Callable[[bytes], object] = field(repr=False)
     checked: Callable[[], Sequence[Region]] = field(default=tuple, repr=False)
     """Where a flipped byte must give an error, a report or the same value."""
+    where: str = ""
+    """What a message must name: the file, or for texts what they are."""
 
 
 @cache
@@ -149,7 +151,7 @@ def logs() -> Iterator[Item]:
         chosen = [(n, d) for n, d in chosen if "/bloom_filters/" not in n]
         # The files of a metadata table resemble each other: some of each partition will do.
         for name, data in chosen if len(chosen) < 12 else chosen[:: len(chosen) // 12]:
-            yield Item("log", f"{table}/{name}", data, read_log, partial(_block_frames, data))
+            yield Item("log", f"{table}/{name}", data, read_log, partial(_block_frames, data), "fuzz.log")
 
 
 # HFiles
@@ -213,7 +215,8 @@ def _written_hfiles() -> Iterator[Item]:
 def _hfile(name: str, data: bytes) -> Item:
     keys = [key for key, _ in HFileReader(BytesSource(data), name).scan()]
     probes = [*keys[:: max(len(keys) // 8, 1)], b"", b"\xff\xff", b"not there"]
-    return Item("hfile", name, data, partial(read_hfile, probes=probes), partial(_checked_blocks, data))
+    read = partial(read_hfile, probes=probes)
+    return Item("hfile", name, data, read, partial(_checked_blocks, data), "fuzz.hfile")
 
 
 # Everything that is read from a storage: the damaged bytes are put where the table has them
@@ -225,6 +228,7 @@ class Place:
     def __init__(self, name: str, path: str, beside: dict[str, bytes]) -> None:
         self.folder = scratch() / hashlib.blake2b(f"{name}/{path}".encode(), digest_size=8).hexdigest()
         self.path = self.folder / path
+        self.where = str(self.folder)
         for other, content in beside.items():
             self._write(self.folder / other, content)
 
@@ -284,7 +288,8 @@ def instants() -> Iterator[Item]:
             if match and data and match[1] not in seen:
                 seen.add(match[1])
                 place = Place(table, name, {PROPERTIES: files[PROPERTIES]})
-                yield Item("instant", f"{table}/{name}", data, partial(read_instant, place=place))
+                read = partial(read_instant, place=place)
+                yield Item("instant", f"{table}/{name}", data, read, where=place.where)
 
 
 def read_properties(data: bytes, place: Place) -> object:
@@ -310,7 +315,7 @@ def properties() -> Iterator[Item]:
 def _properties(table: str, place: Place, note: str) -> Item:
     data = files_of(table)[PROPERTIES]
     read = partial(read_properties, place=place)
-    return Item("properties", f"{table}/{PROPERTIES}{note}", data, read, partial(_table_name, data))
+    return Item("properties", f"{table}/{PROPERTIES}{note}", data, read, partial(_table_name, data), place.where)
 
 
 def read_history(data: bytes, place: Place) -> object:
@@ -327,13 +332,15 @@ def histories() -> Iterator[Item]:
         for name in [n for n in beside if n != PROPERTIES]:
             place = Place(table, name, beside)
             pages = partial(page_bodies, beside[name]) if name.endswith(".parquet") else tuple
-            yield Item("history", f"{table}/{name}", beside[name], partial(read_history, place=place), pages)
+            yield Item(
+                "history", f"{table}/{name}", beside[name], partial(read_history, place=place), pages, place.where
+            )
     for table in ("clean_mor_v6_0150", "idx_mdt_all_cow_v6_0150", "sor_mor_v6_0150", "savepoint_restore_mor_v6_0150"):
         files = files_of(table)
         for name, data in files.items():
             if "/archived/." in name and name.count(".archive.") and len(data) <= LARGEST:
                 place = Place(table, name, {PROPERTIES: files[PROPERTIES]})
-                yield Item("history", f"{table}/{name}", data, partial(read_history, place=place))
+                yield Item("history", f"{table}/{name}", data, partial(read_history, place=place), where=place.where)
 
 
 # Base files
@@ -366,7 +373,7 @@ def _base_file(name: str, data: bytes) -> Item:
     extension = name.rsplit(".", 1)[-1]
     place = Place(name, f"f.{extension}", {})
     pages = partial(page_bodies, data) if extension == "parquet" else tuple
-    return Item(extension, name, data, partial(read_base, place=place), pages)
+    return Item(extension, name, data, partial(read_base, place=place), pages, place.where)
 
 
 def _written_parquet() -> Iterator[tuple[str, bytes]]:
@@ -409,7 +416,7 @@ def blooms() -> Iterator[Item]:
     keys = pa.array([f"key-{i}" for i in range(40)])
     for kind, size in ((SIMPLE, 50), (DYNAMIC, 12)):
         text = BloomFilter.sized(size, kind=kind).add(keys).serialize().encode()
-        yield Item("bloom", kind, text, partial(read_bloom, kind=kind))
+        yield Item("bloom", kind, text, partial(read_bloom, kind=kind), where="bloom filter")
 
 
 def delete_blocks() -> Iterator[Item]:
@@ -425,10 +432,14 @@ def delete_blocks() -> Iterator[Item]:
         "timestamp": (Wrapper.TIMESTAMP_MICROS, 10**15),
         "several": (Wrapper.ARRAY, several),
     }
+
+    def read(data: bytes) -> object:
+        return digest(_deletes(read_deletes(data)))
+
     for name, value in forms.items():
         for count in (3, 1100) if name in ("default", "long", "string") else (5,):
             data = write_deletes([(f"k{i}", f"p{i % 2}", value) for i in range(count)])
-            yield Item("delete", f"{name} × {count}", data, lambda data: digest(_deletes(read_deletes(data))))
+            yield Item("delete", f"{name} × {count}", data, read, where="delete block")
 
 
 def read_schemas(data: bytes, place: Place) -> object:
@@ -445,7 +456,7 @@ def schema_files() -> Iterator[Item]:
         names = [n for n, d in files.items() if n.startswith(".hoodie/.schema/") and d]
         for name in names[-2:]:
             place = Place(f"{table} schema", name, beside)
-            yield Item("schema", f"{table}/{name}", files[name], partial(read_schemas, place=place))
+            yield Item("schema", f"{table}/{name}", files[name], partial(read_schemas, place=place), where=place.where)
 
 
 def rings() -> Iterator[Item]:
@@ -453,7 +464,7 @@ def rings() -> Iterator[Item]:
         ring = HashRing.parse(data)
         return digest(ring, ring.nodes_of(pa.array(["a", "b"])).tolist())
 
-    yield Item("ring", "hashing_meta", HashRing.initial("p", 8).serialize(), read)
+    yield Item("ring", "hashing_meta", HashRing.initial("p", 8).serialize(), read, where="hashing metadata")
 
 
 _FILTER_SCHEMA = pa.schema(

@@ -199,8 +199,8 @@ def check(what: str, seed: int) -> tuple[str, str, Failure | None]:
         result = type(error).__name__
         if _ran_out_of_memory(error) and (taken := _memory_taken(item, damaged.data)) > MOST_BYTES:
             failure = failed("takes memory", f"{taken >> 20} MiB\n{traceback.format_exc(limit=-8)}")
-        elif len(str(error)) > 4000:
-            failure = failed(f"a message of {len(str(error))} characters", str(error)[:500])
+        elif (wrong := _wrong_message(item, str(error))) is not None:
+            failure = failed(f"{wrong}: raised at {_where(error)}", f"{type(error).__name__}: {str(error)[:1000]}")
     except BaseException as error:
         result = "failed"
         failure = failed(f"{type(error).__name__} at {_where(error)}", traceback.format_exc(limit=-8))
@@ -226,6 +226,17 @@ def same_or_reported(kind: str, before: Any, after: Any) -> bool:
     if kind == "table":
         return all(before[mode] == after[mode] or after[mode].startswith(("error", "reported")) for mode in before)
     return False
+
+
+def _wrong_message(item: Any, message: str) -> str | None:
+    """Says what, where and what to do, and is short enough to be read."""
+    from tests.reliability.tables import TO_DO
+
+    if item.where not in message and not message.startswith("table "):
+        return f"a message that does not name {'the file' if '/' in item.where else item.where}"
+    if item.kind != "filter" and not TO_DO.search(message):
+        return "a message without a thing to do"
+    return "a message that is too long" if len(message) > 2_000 else None
 
 
 def _ran_out_of_memory(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "tests" / "data"
 FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", ROOT.parent / "shared" / "fixtures")).resolve()
+# Every message of an error says what to do; these are the words for it.
+TO_DO = re.compile(
+    r"\b(restore|give|set|correct|upgrade|downgrade|rebuild|rebuilt|rewrite|compact|register|name each|start at|refresh"
+    r"|the table has|the columns are|known|history begins|no commits|earliest instant|expected|closing quote|check"
+    r"|try again)\b",
+    re.IGNORECASE,
+)
 
 
 def archive_of(table: str) -> Path:

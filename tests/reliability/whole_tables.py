@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from tests.reliability.corpus import LOG_NAME, Item, Region, _block_frames, _checked_blocks, digest, scratch
-from tests.reliability.tables import files_of, unpack
+from tests.reliability.tables import TO_DO, files_of, unpack
 from tests.reliability.thrift import page_bodies
 
 import headwater
@@ -88,9 +88,15 @@ def read_in_every_mode(path: Path) -> dict[str, str]:
             rows = _rows(scan.to_arrow())
             found[f"{mode} {metadata}"] = f"reported: {table.hudi.warnings[0]}" if table.hudi.warnings else rows
         except HeadwaterError as error:
-            # An error that is not the table's must not pass for one.
+            check_message(str(error), path)
             found[f"{mode} {metadata}"] = f"error: {type(error).__name__}: {error}"
     return found
+
+
+def check_message(message: str, path: Path) -> None:
+    """Says where and what to do."""
+    assert str(path) in message or message.startswith(f"table {path.name}"), f"a message that names no file: {message}"
+    assert TO_DO.search(message), f"a message without a thing to do: {message}"
 
 
 def _rows(table: pa.Table) -> str:
