@@ -41,6 +41,9 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+NAMES = frozenset(map(name_of, MODULES))
+
+
 def imports_of(path: Path, *, lazy: bool = True) -> Iterator[str]:
     """Modules of this package that a module imports; those for type checkers alone do not count."""
     tree = ast.parse(path.read_text("utf-8"))
@@ -56,10 +59,9 @@ def imports_of(path: Path, *, lazy: bool = True) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "headwater")
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "headwater":
-            modules = {name_of(each) for each in MODULES}
             for alias in node.names:
                 deeper = f"{node.module}.{alias.name}"
-                yield deeper if deeper in modules else node.module
+                yield deeper if deeper in NAMES else node.module
 
 
 def layer_of(module: str) -> int | None:
