@@ -1,4 +1,4 @@
-"""Rows of a file slice: the base file's, less what the log replaced, plus what it wrote. Implements `FileSliceReader`."""
+"""Rows of a file slice: the base file's, less what the log replaced, plus what it wrote. A `spec.FileSliceReader`."""
 
 from __future__ import annotations
 
@@ -296,7 +296,18 @@ class _SliceRead:
         def rows(positions: Rows) -> pa.Table:
             return read(self.target.names).take(pa.array(positions))
 
-        return BaseRows(base.num_rows, keys, column, rows)
+        def highest(name: str) -> Any:
+            source = renames.get((name,), name)
+            if source is None or source not in base.schema.names:
+                return None
+            if not base.schema.field(source).type.equals(types.field(name).type):
+                return None
+            found = [base.statistics(group).get(source) for group in base.row_groups]
+            if not found or any(one is None or one.maximum is None or one.null_count != 0 for one in found):
+                return None
+            return max(one.maximum for one in found if one is not None)
+
+        return BaseRows(base.num_rows, keys, column, rows, highest)
 
 
 def _without(table: pa.Table, start: int, dropped: Rows) -> pa.Table:

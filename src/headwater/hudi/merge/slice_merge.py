@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ class BaseRows:
     """A column's values at some positions."""
     rows: Callable[[Rows], pa.Table]
     """The columns that the reader gives, at some positions."""
+    highest: Callable[[str], Any] = lambda name: None
+    """A value that no row of a column exceeds, where that is known without reading it and no row is null."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,23 @@ def _beats_base(log: LogRows, winner: Rows, base: BaseRows, positions: Rows, rul
     """Whether the log's version wins over the base row: its ordering value is not lower."""
     chosen = pa.array(winner)
     newer = [column.take(chosen) for column in log.ordering]
+    if _surely_later(newer, base, rules):
+        return np.ones(len(positions), bool)
     older = ordering_values(rules, [base.column(name, positions) for name in rules.ordering_fields])
     new_rank, old_rank = ranks([newer, older])
     wins: Flags = log.resets[winner] | (new_rank >= old_rank)
     return wins
+
+
+def _surely_later(newer: list[pa.ChunkedArray], base: BaseRows, rules: MergeRules) -> bool:
+    """Whether even the earliest of the log's versions is not earlier than any base row: the usual case."""
+    if len(newer) != 1 or rules.ordering_is_sequence or newer[0].null_count or pa.types.is_floating(newer[0].type):
+        return False
+    highest = base.highest(rules.ordering_fields[0])
+    lowest = pc.min(newer[0]).as_py() if highest is not None else None
+    if lowest is None or type(lowest) is not type(highest):
+        return False
+    return bool(lowest >= highest)
 
 
 def _gaps(

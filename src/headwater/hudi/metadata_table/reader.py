@@ -77,7 +77,7 @@ class MetadataTable:
         try:
             found = json.loads(self.data.storage.read_bytes(path).decode("utf-8"))
             return {str(name): dict(item) for name, item in (found.get("indexDefinitions") or {}).items()}
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise CorruptFile(
                 f"{self.data.storage.describe(path)}: is no list of index definitions ({error}); rebuild the metadata "
                 "table, or open the table with metadata=False"
@@ -86,8 +86,8 @@ class MetadataTable:
     @property
     def index_is_partitioned(self) -> bool:
         """Whether the record index is kept by partition, in a layout that is not read here."""
-        options = self.definitions.get(RECORD_INDEX, {}).get("indexOptions") or {}
-        return str(options.get("isPartitioned", "false")).lower() == "true"
+        options = self.definitions.get(RECORD_INDEX, {}).get("indexOptions")
+        return isinstance(options, dict) and str(options.get("isPartitioned", "false")).lower() == "true"
 
     def has(self, partition: str) -> bool:
         """Whether an index is complete and may be used."""
@@ -216,6 +216,13 @@ class _FileGroup:
     @cached_property
     def _blocks(self) -> list[LogBlock]:
         blocks = [block for ref in self.slice.delta_files for block in scan_blocks(self.table.storage, ref.path)]
+        for block in blocks:
+            if block.type is BlockType.CORRUPT:
+                # What it listed is unknown: a reader that passed over it would leave rows out, or bring old ones back.
+                raise CorruptFile(
+                    f"{block.file}: the {block.length} bytes at byte {block.offset} are no log block; rebuild the "
+                    "metadata table, or open the table with metadata=False"
+                )
         return select_blocks(blocks, is_valid_instant=self.table.counts)
 
     @cached_property
