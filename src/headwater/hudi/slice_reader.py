@@ -225,11 +225,22 @@ class _SliceRead:
         sources = [renames.get((name,), name) for name in names if name not in self.constants]
         return list(dict.fromkeys(source for source in sources if source is not None and source in schema.names))
 
+    def _is_bounded_by(self, base: BaseFile, source: str, name: str) -> bool:
+        """Whether a file's bounds hold for its values as they are read: 0.1f is read as 0.1, 10 perhaps as '10'."""
+        stored, read = base.schema.field(source).type, self.context.schema.arrow.field(name).type
+        kinds = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_decimal)
+        return bool(stored.equals(read)) or any(kind(stored) and kind(read) for kind in kinds)
+
     def _groups(self, base: BaseFile, renames: Renames) -> Sequence[RowGroup]:
         """Row groups that may hold a matching row. Rows that the log replaced do not matter: they go anyway."""
         if self.filter is None:
             return base.row_groups
-        names = {renames.get((name,), name): name for name in columns_of(self.filter)}
+        names = {
+            source: name
+            for name in columns_of(self.filter)
+            if (source := renames.get((name,), name)) in base.schema.names
+            and self._is_bounded_by(base, str(source), name)
+        }
         kept = []
         for group in base.row_groups:
             known = {
