@@ -239,8 +239,9 @@ def _checksum_problem(values: Mapping[str, str]) -> str | None:
     if stored is None or stored.strip() == str(due):
         return None
     return (
-        f"hoodie.table.checksum={stored[:80]} does not fit hoodie.database.name={database} and hoodie.table.name={name}: "
-        f"the file is damaged or was edited; restore it, or set the checksum to {due} if the names are right"
+        f"hoodie.table.checksum={stored[:80]} does not fit hoodie.database.name={database} and "
+        f"hoodie.table.name={name}: the file is damaged or was edited; restore it, or set the checksum to {due} if the "
+        "names are right"
     )
 
 

@@ -71,12 +71,14 @@ def merge_slice(
     keeps_base = np.zeros(len(ids), bool)
     keeps_base[matched[~wins]] = True
     added = folded.winner[~log.deleted[folded.winner] & ~keeps_base]
-    return Merged(np.sort(positions[wins]), log.table.take(pa.array(added)))
+    return Merged(positions[wins], log.table.take(pa.array(added)))
 
 
 def _codes(log: LogRows) -> tuple[Rows, pa.Array | Rows]:
     """A number for each record, and what each number stands for: a position or a key."""
     if log.positions is not None:
+        if bool((log.positions[1:] > log.positions[:-1]).all()):
+            return np.arange(len(log.positions)), log.positions  # one block, most often: rising already
         ids, code = np.unique(log.positions, return_inverse=True)
         return code.astype(np.int64), ids
     assert log.keys is not None
@@ -90,7 +92,7 @@ def _codes(log: LogRows) -> tuple[Rows, pa.Array | Rows]:
 
 
 def _match(log: LogRows, ids: pa.Array | Rows, base: BaseRows | None) -> tuple[Rows, Rows]:
-    """Positions in the base file that the log has a version of, and the number of their record.
+    """Positions in the base file that the log has a version of, rising, and the number of their record.
 
     Where keys are matched and the base file holds a key twice, the log's version goes to its first row, as in Hudi.
     """
@@ -211,7 +213,7 @@ def _merge_columns(
         )
         columns.append(values.take(pa.array(chosen)))
     added = pa.Table.from_arrays(columns, schema=older.schema)
-    return Merged(np.sort(positions), added)
+    return Merged(positions, added)
 
 
 def _merge_custom(
@@ -246,7 +248,7 @@ def _merge_custom(
         pool = pa.concat_tables([pool, base.rows(positions).cast(pool.schema)])
         deleted = np.concatenate([deleted, np.zeros(len(positions), bool)])
         apply(matched, state[matched], start + np.arange(len(positions)))
-    return Merged(np.sort(positions), pool.take(pa.array(state[~deleted[state]])))
+    return Merged(positions, pool.take(pa.array(state[~deleted[state]])))
 
 
 def _marked_deleted(merged: pa.Table) -> Flags:
