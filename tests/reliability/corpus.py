@@ -326,21 +326,23 @@ def read_history(data: bytes, place: Place) -> object:
 
 def histories() -> Iterator[Item]:
     """The history of 1.x, and the archive of releases before."""
-    for table in ("archive_mor_v9_120", "archive_mor_v8_102", "archive_cow_v9_120"):
+    for table in ("archive_mor_v9_120", "archive_mor_v8_102", "archive_cow_v9_120", "cow_archived_mdt__v6_to_v8"):
         files = files_of(table)
-        beside = {n: d for n, d in files.items() if "/history/" in n or n == PROPERTIES}
+        beside = {n: d for n, d in files.items() if n.startswith(".hoodie/timeline/history/") or n == PROPERTIES}
         for name in [n for n in beside if n != PROPERTIES]:
             place = Place(table, name, beside)
             pages = partial(page_bodies, beside[name]) if name.endswith(".parquet") else tuple
             yield Item(
                 "history", f"{table}/{name}", beside[name], partial(read_history, place=place), pages, place.where
             )
-    for table in ("clean_mor_v6_0150", "idx_mdt_all_cow_v6_0150", "sor_mor_v6_0150", "savepoint_restore_mor_v6_0150"):
+    for table in ("cow_archived_mdt__v6", "cow_archived_mdt__v9_to_v6"):
         files = files_of(table)
         for name, data in files.items():
-            if "/archived/." in name and name.count(".archive.") and len(data) <= LARGEST:
+            # Every block brings a schema of 13 kB along: the files with one block only are damaged at less cost.
+            if name.startswith(".hoodie/archived/.commits_.archive.") and len(data) < 25_000:
                 place = Place(table, name, {PROPERTIES: files[PROPERTIES]})
-                yield Item("history", f"{table}/{name}", data, partial(read_history, place=place), where=place.where)
+                read, frames = partial(read_history, place=place), partial(_block_frames, data)
+                yield Item("history", f"{table}/{name}", data, read, frames, place.where)
 
 
 # Base files

@@ -23,11 +23,12 @@ TO_DO = re.compile(
 
 
 def archive_of(table: str) -> Path:
-    """The zip of a generated table: the repository's own copy, else the one beside it."""
+    """The zip of a generated table or a stage of the bridge: the repository's own copy, else the one beside it."""
     for folder in (SHIPPED, FIXTURES):
-        path = folder / "generated" / "tables" / f"{table}.zip"
-        if path.exists():
-            return path
+        for kind in ("generated", "bridge"):
+            path = folder / kind / "tables" / f"{table}.zip"
+            if path.exists():
+                return path
     pytest.fail(f"no fixture table {table} under {SHIPPED} or {FIXTURES}; set HEADWATER_FIXTURES to their folder")
 
 

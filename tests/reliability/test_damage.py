@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.reliability.tables import files_of
+from tests.reliability.tables import files_of, unpack
 from tests.reliability.thrift import page_bodies
 
+import headwater
 from headwater.errors import CorruptFile, HeadwaterError, InvalidTableConfig
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.index.bucket import HashRing
@@ -196,6 +198,62 @@ def test_hash_ring_with_a_node_that_no_hash_reaches_is_corrupt(value: int) -> No
     )
     with pytest.raises(CorruptFile, match=r"p\.hashing_meta: .*outside 0 to 2147483647; restore"):
         HashRing.parse(text, name="p.hashing_meta")
+
+
+def frame_flips(path: Path) -> Iterator[bytes]:
+    """A log file with one byte of the magic, the first size or the last size of a block flipped."""
+    data = path.read_bytes()
+    for block in scan_buffer(data, path.name):
+        for at in (block.offset, block.offset + 13, block.offset + block.length - 1):
+            yield with_flip(data, at)
+
+
+@pytest.mark.parametrize("table", ["idx_stats_evo_mor_v9_120", "idx_mdt_all_cow_v6_0150", "idx_rli_moves_mor_v6_0150"])
+def test_broken_block_of_the_metadata_table_never_hides_files(tmp_path: Path, table: str) -> None:
+    """Data logs may end in a broken block of a dead writer; here every block says which files there are."""
+    path = unpack(table, tmp_path)
+    for log in sorted(path.glob(".hoodie/metadata/files/.*.log.*")):
+        whole = log.read_bytes()
+        for damaged in frame_flips(log):
+            log.write_bytes(damaged)
+            with pytest.raises(
+                CorruptFile, match=r"are no log block; rebuild the metadata table, or open .*metadata=False"
+            ):
+                headwater.open(path).scan().to_arrow()
+        log.write_bytes(whole)
+
+
+def test_broken_block_of_a_change_log_never_hides_changes(tmp_path: Path) -> None:
+    path = unpack("cdc_data_before_after_cow_v9_120", tmp_path)
+    for log in sorted(path.glob("**/.*.cdc")):
+        whole = log.read_bytes()
+        for damaged in frame_flips(log):
+            log.write_bytes(damaged)
+            with pytest.raises(CorruptFile, match=r"\.cdc: .* are no log block, and changes of instant"):
+                headwater.open(path).changes().to_arrow()
+        log.write_bytes(whole)
+
+
+def test_broken_block_of_the_archive_never_hides_actions(tmp_path: Path) -> None:
+    files = files_of("cow_archived_mdt__v6")
+    names = [name for name in files if name.startswith(".hoodie/archived/.commits_.archive.")]
+    assert names
+    storage = put(tmp_path, {PROPERTIES: files[PROPERTIES], **{name: files[name] for name in names}})
+    assert load_history(storage, load_config(storage))
+    for damaged in frame_flips(tmp_path / names[0]):
+        (tmp_path / names[0]).write_bytes(damaged)
+        with pytest.raises(CorruptFile, match="are no log block, and the actions archived there are lost"):
+            load_history(storage, load_config(storage))
+
+
+@pytest.mark.parametrize("content", [DEEP, "[]", "5", '{"indexDefinitions": 5}', '{"indexDefinitions": {"a": 5}}'])
+def test_index_definitions_of_another_shape_are_corrupt(tmp_path: Path, content: str) -> None:
+    path = unpack("idx_stats_evo_mor_v9_120", tmp_path)
+    (path / ".hoodie/.index_defs/index.json").write_text(content)
+    metadata = headwater.open(path).hudi.metadata
+    assert metadata is not None
+    with pytest.raises(CorruptFile, match=r"index\.json: is no list of index definitions .*metadata=False"):
+        _ = metadata.definitions
 
 
 def test_properties_whose_checksum_does_not_fit_the_name_are_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import CorruptFile
 from headwater.hudi.evolution import convert
 from headwater.hudi.log import BlockType, read_data_block, scan_blocks
 from headwater.hudi.schema import COMMIT_TIME, META_COLUMNS, RECORD_KEY
@@ -126,6 +127,13 @@ class _ChangeRead:
     def _blocks(self) -> Iterator[pa.Table]:
         for ref in self.change.change_files:
             for block in scan_blocks(self.context.storage, ref.path):
+                if block.type is BlockType.CORRUPT:
+                    # Unlike a slice's log, this file was finished before its commit was: what is gone was a change.
+                    instant = self.change.instant.requested_at
+                    raise CorruptFile(
+                        f"{block.file}: the {block.length} bytes at byte {block.offset} are no log block, and changes "
+                        f"of instant {instant} are lost; restore the file, or start at that instant"
+                    )
                 if block.type is BlockType.CDC_DATA:
                     yield read_data_block(block)
 

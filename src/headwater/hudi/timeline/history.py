@@ -116,6 +116,11 @@ def _archive(storage: Storage, folder: str) -> list[ArchivedInstant]:
     found: list[ArchivedInstant] = []
     for _, entry in sorted(files, key=lambda pair: pair[0]):
         for block in scan_blocks(storage, entry.path):
+            if block.type is BlockType.CORRUPT:
+                raise CorruptFile(
+                    f"{block.file}: the {block.length} bytes at byte {block.offset} are no log block, and the actions "
+                    "archived there are lost; restore the file, or read later instants only"
+                )
             if block.type is BlockType.AVRO_DATA:
                 try:
                     rows = read_data_block(block).to_pylist(maps_as_pydicts="strict")
