@@ -124,7 +124,8 @@ class _SliceRead:
         """The reader's columns, then those that only its filter looks at."""
         fields = {f.name: f for f in reader.schema}
         extra = set() if self.filter is None else set(columns_of(self.filter))
-        if self.slice.instants is not None:
+        if self.slice.instants is not None or (not fields and self.slice.delta_files):
+            # Merging hands rows on as columns: without any, their number is lost.
             extra.add(COMMIT_TIME)
         for name in sorted(extra - fields.keys()):
             index = self.context.schema.arrow.get_field_index(name)

@@ -236,6 +236,15 @@ class TestRows:
         assert whole.scan(columns=asked, filter="city = 'sf'").to_arrow().column_names == asked
         assert whole.scan(columns=asked).to_arrow().equals(everything.select(asked))
 
+    @pytest.mark.parametrize(
+        "name", [*MERGE_ON_READ, *COPY_ON_WRITE, "nometa_mor_v9_120", "idx_bucket_logonly_mor_v9_120"]
+    )
+    def test_no_columns_still_give_the_number_of_rows(self, name: str) -> None:
+        """reader-spec R13"""
+        whole = opened(name)
+        for filter_ in (None, "id > 3"):
+            assert whole.scan(columns=[], filter=filter_).to_arrow().num_rows == whole.scan(filter=filter_).count()
+
     @pytest.mark.parametrize("name", ["mrg_commit_mor_v6_120", "mrg_commit_mor_v8_120", "mrg_commit_mor_v9_120"])
     def test_in_commit_order_the_later_write_wins_whatever_its_ordering_value(self, name: str) -> None:
         """reader-spec R14"""
