@@ -16,7 +16,7 @@ from benchmarks.results import Figures, Result, growth
 SYSTEMS = (PLAIN, SAME_FILES, HEADWATER, HUDI_RS)
 _COLOURS = {PLAIN: "#9aa5b1", SAME_FILES: "#5b6b7b", HEADWATER: "#0b7285", HUDI_RS: "#e8890c"}
 _TARGET = "#c92a2a"
-_STYLES = {"met": "green", "missed": "bold red", "wrong answer": "bold red", "no figure": "yellow"}
+_STYLES = {"met": "green", "missed": "bold red", "wrong answer": "bold red", "no figure": "yellow", "noisy": "yellow"}
 
 
 def print_table(console: Console, results: Sequence[Result], caption: str) -> None:
@@ -64,8 +64,6 @@ def _verdicts(result: Result) -> Text:
         text = Text(check.verdict, style=_STYLES.get(check.verdict, ""))
         if check.figure is not None:
             text.append(f" ({check.figure:.2f})" if check.figure < 10 else f" ({check.figure:.0f})", style="dim")
-        if result.noisy and check.target.measure in ("ratio", "warm_seconds"):
-            text.append(" noisy", style="yellow")
         lines.append(text)
     return Text("\n").join(lines)
 

@@ -230,6 +230,13 @@ def test_a_best_time_that_no_other_process_confirms_is_noisy() -> None:
         assert results.Result(query, figures).noisy is noisy
 
 
+def test_a_busy_machine_meets_no_target_in_seconds() -> None:
+    quiet = Measured((1.0, 1.0), 100.0, 50.0, rows=10, checksum=5.0)
+    busy = Measured((1.0, 1.0), 100.0, 50.0, busy_elsewhere=1.2, rows=10, checksum=5.0)
+    assert _verdict(_result(Target("ratio", 2.0), busy, quiet)) == "noisy"
+    assert _verdict(_result(Target("peak_mb", 200), busy, quiet)) == "met"
+
+
 def test_every_query_names_a_baseline_among_its_systems() -> None:
     for query in queries(TOTAL, 16):
         assert query.baseline in query.systems
