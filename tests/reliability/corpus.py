@@ -12,6 +12,7 @@ import random
 import re
 import struct
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -41,6 +42,7 @@ from headwater.hudi.log import (
     write_deletes,
 )
 from headwater.hudi.merge import merge_rules
+from headwater.hudi.metadata_table import column_statistics, decode_records, live, merge, record_locations
 from headwater.hudi.properties import load_config
 from headwater.hudi.schema import META_SCHEMA, TableSchema, load_schema_history, resolve_schema
 from headwater.hudi.timeline import load_timeline
@@ -217,6 +219,36 @@ def _hfile(name: str, data: bytes) -> Item:
     probes = [*keys[:: max(len(keys) // 8, 1)], b"", b"\xff\xff", b"not there"]
     read = partial(read_hfile, probes=probes)
     return Item("hfile", name, data, read, partial(_checked_blocks, data), "fuzz.hfile")
+
+
+# Records of the metadata table: the bytes within an HFile, which nothing covers once it is not compressed
+
+
+def read_record(data: bytes, key: bytes, schema: str, kind: str) -> object:
+    """By the decoder of single records and by that of whole columns."""
+    values = pa.array([data], pa.binary())
+    columns = {"record_index": record_locations, "column_stats": column_statistics}.get(kind)
+    table = None if columns is None else columns(pa.array([key], pa.binary()), values, schema, name="metadata table")
+    found = list(decode_records([(key, data)], schema))
+    for _, payload in found:
+        merge(None, payload)
+        live(payload)
+    return digest(found), None if table is None else table_digest(table)
+
+
+def records() -> Iterator[Item]:
+    for table in ("idx_mdt_all_cow_v6_0150", "idx_stats_evo_mor_v9_120", "idx_secondary_mor_v8_102"):
+        seen: Counter[str] = Counter()
+        for name, data in files_of(table).items():
+            kind = name.split("/")[2] if name.startswith(".hoodie/metadata/") else ""
+            if not LOG_NAME.search(name) or seen[kind] >= 8 or kind in ("", "bloom_filters"):
+                continue
+            for block in scan_buffer(data, name):
+                if block.type is BlockType.HFILE_DATA:
+                    for key, value in list(HFileReader(BytesSource(block.content()), name).scan())[:4]:
+                        seen[kind] += 1
+                        read = partial(read_record, key=key, schema=block.schema or "", kind=kind)
+                        yield Item("record", f"{table}/{name} {key!r}", value, read, where="metadata table")
 
 
 # Everything that is read from a storage: the damaged bytes are put where the table has them
@@ -491,6 +523,7 @@ def filters() -> Iterator[Item]:
 WEIGHTS: dict[str, tuple[int, Callable[[], Iterator[Item]]]] = {
     "log": (28, logs),
     "hfile": (20, hfiles),
+    "record": (8, records),
     "instant": (22, instants),
     "properties": (7, properties),
     "history": (7, histories),

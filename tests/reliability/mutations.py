@@ -38,9 +38,13 @@ def mutate(rng: random.Random, data: bytes, other: bytes) -> Damaged:
     if not data:
         name = "insert"
     if name == "flip":
-        at = _place(rng, data)
-        return Damaged(_put(data, at, bytes([data[at] ^ (1 << rng.randrange(8))])), f"flip at {at}", at)
+        return flip(rng, data, _place(rng, data))
     return Damaged(_MUTATIONS[name][1](rng, data, other), name)
+
+
+def flip(rng: random.Random, data: bytes, at: int) -> Damaged:
+    """One bit at a place."""
+    return Damaged(_put(data, at, bytes([data[at] ^ (1 << rng.randrange(8))])), f"flip at {at}", at)
 
 
 def _place(rng: random.Random, data: bytes) -> int:

@@ -13,6 +13,7 @@ from tests.reliability.thrift import page_bodies
 
 import headwater
 from headwater.errors import HeadwaterError
+from headwater.verify import verify
 
 TABLES = (
     "archive_mor_v9_120",
@@ -63,7 +64,7 @@ def read_damaged(data: bytes, path: Path, table: Path) -> dict[str, str]:
     kept = path.read_bytes()
     path.write_bytes(data)
     try:
-        return read_in_every_mode(table)
+        return {**read_in_every_mode(table), **look_around(table)}
     finally:
         path.write_bytes(kept)
 
@@ -90,6 +91,33 @@ def read_in_every_mode(path: Path) -> dict[str, str]:
         except HeadwaterError as error:
             check_message(str(error), path)
             found[f"{mode} {metadata}"] = f"error: {type(error).__name__}: {error}"
+    return found
+
+
+def look_around(path: Path) -> dict[str, str]:
+    """What tools ask: the verifier, the inspection and a look-up."""
+    found: dict[str, str] = {}
+    try:
+        table = headwater.open(path)
+    except HeadwaterError as error:
+        return {"open": f"error: {error}"}
+    calls: dict[str, Callable[[], object]] = {
+        "verify": lambda: verify(table, deep=True).ok,
+        "history": lambda: table.inspect.history(archived=True).num_rows,
+        "files": lambda: table.inspect.files().num_rows,
+        "slices": lambda: table.inspect.slices().num_rows,
+        "partitions": lambda: table.inspect.partitions().num_rows,
+        "properties": lambda: table.inspect.properties().num_rows,
+        "statistics": lambda: table.inspect.statistics().num_rows,
+        "lookup": lambda: table.lookup(["k1", "1"]).num_rows,
+        "filter": lambda: table.scan(filter="id > 3 AND name <> 'x'").to_arrow().num_rows,
+    }
+    for name, call in calls.items():
+        try:
+            answer = str(call())
+            found[name] = f"reported: {table.hudi.warnings[0]}" if table.hudi.warnings else answer
+        except HeadwaterError as error:
+            found[name] = f"error: {error}"
     return found
 
 

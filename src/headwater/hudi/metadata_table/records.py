@@ -157,12 +157,15 @@ def decode_record(key: str, value: bytes | memoryview, parsed: Any, *, name: str
     record = _decoded(key, value, parsed, name)
     try:
         payload = _payload(key, record)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, CorruptFile):
             raise
         raise _undecodable(key, name, error) from error
     if payload is None:
-        raise UnsupportedTable(f"{name}: the record {key!r} has type {record.get('type')!r}; this reader knows 1 to 7")
+        raise UnsupportedTable(
+            f"{name}: the record {key!r} has type {record.get('type')!r}; this reader knows 1 to 7: upgrade headwater, "
+            "or open the table with metadata=False"
+        )
     return payload
 
 
@@ -180,7 +183,7 @@ def _decoded(key: str, value: bytes | memoryview, parsed: Any, name: str) -> Map
 
 def _undecodable(key: str, name: str, error: Exception) -> CorruptFile:
     return CorruptFile(
-        f"{name}: the record {key!r} does not decode with its schema ({error!r}); rebuild the metadata table"
+        f"{name}: the record {key!r} does not decode with its schema ({repr(error)[:200]}); rebuild the metadata table"
     )
 
 
