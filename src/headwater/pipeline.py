@@ -11,9 +11,13 @@ import pyarrow as pa
 
 from headwater.errors import InvalidArgument
 from headwater.plan import ScanTask
+from headwater.spec.model import FileSlice
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _SMALLEST_BUDGET = 16 * 10**6
+# Batches of a base file on their way, and what a log takes while it is decoded, in multiples of its size.
+_SLICE_IN_FLIGHT = 64 * 10**6
+_DECODED_LOG = 3
 
 
 def parse_memory(memory: str | int | None) -> int:
@@ -29,6 +33,15 @@ def parse_memory(memory: str | int | None) -> int:
     if match is None or match[2] not in _UNITS:
         raise InvalidArgument(f'memory={memory!r} is no size; give bytes or a text such as "512MB" or "2GB"')
     return max(int(float(match[1]) * _UNITS[match[2]]), _SMALLEST_BUDGET)
+
+
+def affordable_workers(tasks: Sequence[ScanTask], threads: int, budget: int) -> int:
+    """How many slices to read side by side: fewer threads than allowed where the budget holds fewer slices."""
+    logs = [
+        sum(file.size or 0 for file in task.slice.delta_files) for task in tasks if isinstance(task.slice, FileSlice)
+    ]
+    each = _SLICE_IN_FLIGHT + _DECODED_LOG * max(logs, default=0)
+    return max(1, min(threads, budget // each, len(tasks)))
 
 
 class _Stopped(Exception):

@@ -16,7 +16,7 @@ from headwater.hudi.schema import TableSchema
 from headwater.hudi.slice_reader import HudiSliceReader, check_projection
 from headwater.hudi.table import HudiTable
 from headwater.inspect import Inspect
-from headwater.pipeline import parse_memory, run
+from headwater.pipeline import affordable_workers, parse_memory, run
 from headwater.plan import PlanStep, ScanPlan, ScanTask
 from headwater.spec.expressions import Expression, bind, to_expression
 from headwater.spec.model import Instant, ReadingMode
@@ -218,13 +218,15 @@ class Scan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as a stream of Arrow batches; no slice is held whole before the first one comes."""
         plan, reader = self._plan()
-        budget, threads = parse_memory(self.memory), self._threads()
+        budget = parse_memory(self.memory)
+        workers = affordable_workers(plan.tasks, self._threads(), budget)
+        reader = reader.within(budget // (2 * workers))
 
         def read(task: ScanTask) -> Iterator[pa.RecordBatch]:
             return reader.open(task.slice)
 
         left = self.limit
-        for batch in run(plan.tasks, read, threads=threads, budget=budget):
+        for batch in run(plan.tasks, read, threads=workers, budget=budget):
             if left is not None:
                 if left <= 0:
                     return

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, UnsupportedTable
@@ -15,6 +16,8 @@ from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
 
 BATCH_ROWS = 128 * 1024
+_BATCH_BYTES = 16 * 1024 * 1024
+_BUFFER = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,13 @@ class ParquetBaseFile:
 
     def __post_init__(self) -> None:
         with _Guard(self.storage.describe(self.path)):
+            # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
+            remote = not isinstance(self.storage.filesystem, pafs.LocalFileSystem)
             self._file = pq.ParquetFile(
                 self.storage.open(self.path),
                 coerce_int96_timestamp_unit="us",
-                pre_buffer=True,
-                memory_map=False,
+                pre_buffer=remote,
+                buffer_size=0 if remote else _BUFFER,
                 page_checksum_verification=True,
             )
             self.schema = self._file.schema_arrow.remove_metadata()
@@ -150,10 +155,23 @@ class ParquetBaseFile:
                 yield start, _rows_without_columns(group.rows)
                 continue
             with _Guard(self.storage.describe(self.path)):
-                found = self._file.iter_batches(BATCH_ROWS, row_groups=[group.index], columns=list(columns))
+                rows = self._batch_rows(group, columns)
+                found = self._file.iter_batches(rows, row_groups=[group.index], columns=list(columns))
                 for batch in found:
                     yield start, pa.Table.from_batches([batch])
                     start += batch.num_rows
+
+    def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
+        """As many rows as make a batch of the usual size; wide rows make small batches."""
+        meta = self._file.metadata.row_group(group.index)
+        wanted = set(columns)
+        size = 0
+        for index in range(meta.num_columns):
+            chunk = meta.column(index)
+            if chunk.path_in_schema.split(".", 1)[0] in wanted:
+                size += chunk.total_uncompressed_size
+        per_row = max(size // max(group.rows, 1), 1)
+        return int(max(min(_BATCH_BYTES // per_row, BATCH_ROWS), 1024))
 
 
 def _rows_without_columns(rows: int) -> pa.Table:

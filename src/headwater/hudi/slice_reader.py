@@ -19,7 +19,7 @@ from headwater.hudi.key_filter import wanted_keys
 from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
 from headwater.hudi.merge.fold import Rows
-from headwater.hudi.merge.log_rows import LogReader
+from headwater.hudi.merge.log_rows import LogReader, Share
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
 from headwater.hudi.properties import TableConfig
@@ -39,6 +39,10 @@ from headwater.spec.expressions import columns as columns_of
 from headwater.spec.model import ChangeSlice, FileSlice, ReadingMode
 from headwater.storage import Storage
 
+# What decoding and merging a log takes, in multiples of its size.
+_DECODED = 5
+_MOST_PASSES = 256
+
 
 @dataclass(frozen=True)
 class SliceContext:
@@ -54,6 +58,8 @@ class SliceContext:
     """Partition path → columns whose values come from it."""
     is_valid_instant: Callable[[str], bool]
     as_of: str | None = None
+    budget: int | None = None
+    """Bytes that merging one slice may hold; None for as many as it takes."""
     report: Callable[[str], None] = field(default=lambda message: None)
 
 
@@ -76,6 +82,10 @@ class HudiSliceReader:
 
     def reading_mode(self, mode: ReadingMode) -> HudiSliceReader:
         return replace(self, mode=mode)
+
+    def within(self, budget: int) -> HudiSliceReader:
+        """Hold no more than so many bytes of logs at a time."""
+        return replace(self, context=replace(self.context, budget=budget))
 
     def open(self, slice_: FileSlice | ChangeSlice) -> Iterator[pa.RecordBatch]:
         """The rows of a slice, a batch at a time."""
@@ -137,16 +147,31 @@ class _SliceRead:
     def tables(self) -> Iterator[pa.Table]:
         base_ref = self.slice.base_file
         base = open_base_file(self.context.storage, base_ref.path) if base_ref is not None else None
-        merged = self._merge(base) if self.with_logs and self.slice.delta_files else None
+        dropped = np.zeros(0, np.int64)
+        if self.with_logs and self.slice.delta_files:
+            passes = self._passes()
+            for number in range(passes):
+                merged = self._merge(base, Share(number, passes))
+                if merged is None:
+                    break
+                dropped = np.sort(np.concatenate([dropped, merged.dropped])) if number else merged.dropped
+                if merged.added.num_rows:
+                    yield self._finish(merged.added)
+                del merged
         if base is not None:
-            yield from self._base_tables(base, merged)
-        if merged is not None and merged.added.num_rows:
-            yield self._finish(merged.added)
+            yield from self._base_tables(base, dropped)
+
+    def _passes(self) -> int:
+        """How often the log is gone through so that each time its share of the records fits the budget."""
+        if self.context.budget is None:
+            return 1
+        size = sum(ref.size or 0 for ref in self.slice.delta_files)
+        return max(1, min(-(-size * _DECODED // self.context.budget), _MOST_PASSES))
 
     def keys(self) -> Iterator[tuple[pa.Array, pa.Array]]:
         base_ref = self.slice.base_file
         base = open_base_file(self.context.storage, base_ref.path) if base_ref is not None else None
-        merged = self._merge(base) if self.with_logs and self.slice.delta_files else None
+        merged = self._merge(base, Share()) if self.with_logs and self.slice.delta_files else None
         if base is not None:
             columns = self._physical(base.schema, self.target.names, renames := self._renames(self._base_instant()))
             for start, table in base.batches(columns, base.row_groups):
@@ -165,14 +190,13 @@ class _SliceRead:
         found = column.combine_chunks()
         return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 
-    def _base_tables(self, base: BaseFile, merged: Merged | None) -> Iterator[pa.Table]:
+    def _base_tables(self, base: BaseFile, dropped: Rows) -> Iterator[pa.Table]:
         instant = self._base_instant()
         renames = self._renames(instant)
         groups = self._groups(base, renames)
         if groups and not self._may_hold_keys(base):
             return
         columns = self._physical(base.schema, self.target.names, renames)
-        dropped = merged.dropped if merged is not None else np.zeros(0, np.int64)
         for start, table in base.batches(columns, self._matching_groups(base, groups, columns, renames)):
             if len(dropped):
                 table = _without(table, start, dropped)
@@ -258,10 +282,10 @@ class _SliceRead:
         keys = None if self.filter is None else wanted_keys(self.filter, self.context.config)
         return keys is None or len(by_footer(base, pa.array(keys, pa.string()))) > 0
 
-    def _blocks(self) -> list[LogBlock]:
+    def _blocks(self, *, lazy: bool) -> list[LogBlock]:
         found: list[LogBlock] = []
         for ref in self.slice.delta_files:
-            for block in scan_blocks(self.context.storage, ref.path):
+            for block in scan_blocks(self.context.storage, ref.path, lazy=lazy):
                 if block.type is BlockType.CORRUPT:
                     self.context.report(f"{block.describe()}: {block.length} bytes skipped")
                 found.append(block)
@@ -272,15 +296,15 @@ class _SliceRead:
             instants=self.slice.instants,
         )
 
-    def _merge(self, base: BaseFile | None) -> Merged | None:
-        blocks = self._blocks()
+    def _merge(self, base: BaseFile | None, share: Share) -> Merged | None:
+        blocks = self._blocks(lazy=share.of > 1)
         if not blocks:
             return None
         rules = self.context.rules()
         types = pa.schema([*self.target, *(f for f in self.context.schema.arrow if f.name not in self.target.names)])
         columns = list(self.target.names)
         log = LogReader(self.context.config, rules, types, self._renames).read(
-            blocks, columns, base_instant=self._base_instant() if base is not None else None
+            blocks, columns, base_instant=self._base_instant() if base is not None else None, share=share
         )
         rows = None if base is None else self._base_rows(base, types)
         return merge_slice(log, rows, rules, self.context.schema.defaults)

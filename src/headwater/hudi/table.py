@@ -136,7 +136,12 @@ class HudiTable:
         return Instant(text, "", completed_at=text)
 
     def reader(
-        self, schema: TableSchema, *, mode: ReadingMode = ReadingMode.SNAPSHOT, as_of: str | None = None
+        self,
+        schema: TableSchema,
+        *,
+        mode: ReadingMode = ReadingMode.SNAPSHOT,
+        as_of: str | None = None,
+        budget: int | None = None,
     ) -> HudiSliceReader:
         context = SliceContext(
             self.storage,
@@ -148,6 +153,7 @@ class HudiTable:
             self._constants(schema, mode),
             self.timeline.is_committed,
             as_of,
+            budget,
             self.warnings.append,
         )
         return HudiSliceReader(context, schema.arrow, None, mode)

@@ -42,6 +42,42 @@ class LogRows:
     def num_rows(self) -> int:
         return len(self.deleted)
 
+    def filter(self, mask: Flags) -> LogRows:
+        """The rows that a mask keeps."""
+        chosen = pa.array(mask)
+        return LogRows(
+            self.table.filter(chosen),
+            None if self.keys is None else self.keys.filter(chosen),
+            None if self.positions is None else self.positions[mask],
+            tuple(column.filter(chosen) for column in self.ordering),
+            self.deleted[mask],
+            self.resets[mask],
+            self.from_delete_block[mask],
+            {name: flags[mask] for name, flags in self.absent.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some of the records: those whose hash falls to one of several numbers. By default all of them."""
+
+    number: int = 0
+    of: int = 1
+
+    def take(self, rows: LogRows) -> LogRows:
+        """The rows of these records; all versions of a record fall to the same share."""
+        if self.of == 1:
+            return rows
+        import polars as pl
+
+        if rows.positions is not None:
+            mine = rows.positions % self.of == self.number
+        else:
+            keys = pl.from_arrow(rows.keys)
+            assert isinstance(keys, pl.Series)
+            mine = (keys.hash(seed=0) % self.of == self.number).to_numpy()
+        return rows.filter(mine)
+
 
 @dataclass(frozen=True)
 class LogReader:
@@ -54,14 +90,23 @@ class LogReader:
     renames: Callable[[str], Renames]
     """Instant → how the reader's columns were called then."""
 
-    def read(self, blocks: Sequence[LogBlock], columns: Sequence[str], *, base_instant: str | None) -> LogRows:
+    def read(
+        self,
+        blocks: Sequence[LogBlock],
+        columns: Sequence[str],
+        *,
+        base_instant: str | None,
+        share: Share = Share(),  # noqa: B008  frozen
+    ) -> LogRows:
         """Decode the blocks. Positions are used when every block has them for this base file."""
         by_position = base_instant is not None and all(_has_positions(block, base_instant) for block in blocks)
         target = pa.schema([self.schema.field(name) for name in columns])
         parts = [
-            self._deletes(block, target, by_position=by_position)
-            if block.type is BlockType.DELETE
-            else self._data(block, target, by_position=by_position)
+            share.take(
+                self._deletes(block, target, by_position=by_position)
+                if block.type is BlockType.DELETE
+                else self._data(block, target, by_position=by_position)
+            )
             for block in blocks
         ]
         return _concatenate([part for part in parts if part.num_rows], target)
