@@ -194,7 +194,7 @@ def test_csv_round_trip(tmp_path: Path) -> None:
         pacsv.read_csv(out).select(["id", "price", "city"]).to_pylist()
         == expected.select(["id", "price", "city"]).to_pylist()
     )
-    text = run("read", "demo:trips", "--format", "csv", "--columns", "id,name", "--limit", "1").stdout
+    text = run("read", "demo:trips", "--format", "csv", "--columns", "id,name", "--filter", "id = 8").stdout
     assert text == '"id","name"\n8,"n8_0"\n'
 
 
