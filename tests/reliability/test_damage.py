@@ -89,6 +89,23 @@ def test_parquet_column_of_another_type_than_the_schema_does_not_end_the_process
     assert told
 
 
+def test_no_flipped_bit_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """As above, when Arrow is only shown such a column: the size statistics of newer writers are checked there."""
+    data = parquet_of(pa.table({"id": pa.array([1, None, 3], pa.int64()), "tags": [[1], None, [2, 3]]}))
+    storage = Storage.at(tmp_path)
+    messages: set[str] = set()
+    for at in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data)):
+        for bit in range(8):
+            (tmp_path / "f.parquet").write_bytes(data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :])
+            try:
+                file = open_base_file(storage, "f.parquet")
+                for group in file.row_groups:
+                    file.statistics(group)
+            except CorruptFile as error:
+                messages.add(str(error))
+    assert any("level histogram size mismatch" in message for message in messages)
+
+
 def test_footer_whose_row_groups_do_not_add_up_is_corrupt(tmp_path: Path) -> None:
     data = parquet_of(ROWS)
     hundred = b"\x16\xc8\x01"  # i64 100: the rows of the file, then those of the group

@@ -12,6 +12,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, UnsupportedTable
+from headwater.hudi.parquet_footer import check_column_chunks
 from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
 
@@ -125,6 +126,7 @@ class ParquetBaseFile:
     def _flat_columns(self) -> dict[str, int]:
         """Top-level columns of one leaf: the only ones whose statistics stand for the column itself."""
         meta = self._file.metadata
+        check_column_chunks(meta)
         schema = meta.schema
         return {schema.column(i).path: i for i in range(meta.num_columns) if "." not in schema.column(i).path}
 
