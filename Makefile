@@ -46,6 +46,9 @@ format: $(STAMP) ## format the code
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
+interop: $(STAMP) ## random tables, read by Apache Hudi on Spark and by us (SEEDS=0-5 RELEASES=1.2.0,0.15.0)
+	@$(PY) -m tests.interop.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RELEASES),--releases $(RELEASES))
+
 bench: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
 	@$(PY) -m benchmarks.embedded --rows $(ROWS) --source $(BENCH_SOURCE)
 

@@ -1,0 +1,105 @@
+"""Read a story's table with Headwater in every mode that Hudi read it, and say what differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tests.fixture_reader import read as read_table
+from tests.fixtures.comparison import difference
+from tests.fixtures.suites import Case
+from tests.interop.known_differences import known_difference
+
+CHANGE_COLUMNS = ("op", "ts_ms", "before", "after")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one read: passed, failed, known (a difference with a reason), or skipped (Hudi itself failed)."""
+
+    table: str
+    read: str
+    state: str
+    message: str = ""
+
+
+def compare_table(folder: Path, table: str, releases: Sequence[str]) -> Iterator[Outcome]:
+    """The outcome of every read of a table; `releases` read it, the one whose answer counts first."""
+    answers = [json.loads((folder / f"{table}.reads.{release}.json").read_text()) for release in releases]
+    story = answers[0]["story"]
+    for number, read in enumerate(answers[0]["reads"]):
+        others = [answer["reads"][number] for answer in answers[1:] if number < len(answer["reads"])]
+        if "error" in read:
+            read, others = next((other for other in others if "error" not in other), read), []
+        for metadata in (True, False):
+            yield _outcome(folder / table, story, read, others, metadata)
+
+
+def _outcome(
+    path: Path, story: Mapping[str, Any], read: Mapping[str, Any], others: Sequence[Any], metadata: bool
+) -> Outcome:
+    name = " ".join(
+        [read["mode"], *(f"{k}={v}" for k, v in read["opts"].items()), "" if metadata else "no-mdt"]
+    ).strip()
+    message = _difference(path, story, read, metadata)
+    if "error" in read:
+        ours = "we answer" if message is None else f"we: {message}"
+        return Outcome(path.name, name, "skipped", f"Hudi: {read['error']}; {ours}")
+    if message is None:
+        return Outcome(path.name, name, "passed")
+    for other in others:
+        if "error" not in other and _difference(path, story, other, metadata) is None:
+            return Outcome(path.name, name, "known", f"as the writing release reads it, not as the newest: {message}")
+    reason = known_difference(story, read, message)
+    return Outcome(path.name, name, "known" if reason else "failed", f"{reason}: {message}" if reason else message)
+
+
+def _difference(path: Path, story: Mapping[str, Any], read: Mapping[str, Any], metadata: bool) -> str | None:
+    try:
+        got = _read(path, read, metadata)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if "error" in read:
+        return None
+    columns = CHANGE_COLUMNS if read["mode"] == "cdc" else tuple(name for name, _ in read["types"])
+    case = Case("", read["mode"], read["opts"], read["rows"], columns, loose=frozenset(story["loose"]))
+    found = difference(case, got)
+    if found is None and read["mode"] != "cdc":
+        expected = [(name, kind) for name, kind in read["types"] if name not in story["loose"]]
+        ours = [(field.name, _spark_type(field.type)) for field in got.schema if field.name not in story["loose"]]
+        if sorted(expected) != sorted(ours):
+            return f"types: {sorted(set(ours) - set(expected))}, expected {sorted(set(expected) - set(ours))}"
+    return found
+
+
+def _read(path: Path, read: Mapping[str, Any], metadata: bool) -> pa.Table:
+    if read["mode"] == "filter":
+        import headwater
+
+        return headwater.open(path, metadata=metadata).scan(filter=read["opts"]["filter"]).to_arrow()
+    return read_table(str(path), read["mode"], metadata=metadata, **read["opts"])
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    """Spark's name of an Arrow type.
+
+    >>> _spark_type(pa.map_(pa.string(), pa.struct([("a", pa.decimal128(9, 2))])))
+    'map<string,struct<a:decimal(9,2)>>'
+    """
+    types = pa.types
+    if types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{_spark_type(field.type)}' for field in kind)}>"
+    if types.is_map(kind):
+        return f"map<{_spark_type(kind.key_type)},{_spark_type(kind.item_type)}>"
+    if types.is_nested(kind):
+        return f"array<{_spark_type(kind.value_type)}>"
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    names = {"int32": "int", "int64": "bigint", "date32[day]": "date", "bool": "boolean"}
+    return names.get(str(kind), str(kind).removeprefix("large_"))

@@ -1,0 +1,384 @@
+"""Random table stories: a seed makes a table's configuration, its writes and services, and the reads to compare.
+
+A story is a dictionary that goes to Spark as JSON (`hudi_job.py`) and holds nothing of Headwater's. What a story may
+hold depends on the release that writes it, so a story's name is release, seed and shape.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from tests.fixtures.random_filters import FilterMaker
+from tests.interop.values import KINDS, PLAIN, Kind, maybe, to_json
+
+VERSIONS = {"0.15.0": (6,), "1.0.2": (8,), "1.1.1": (9,), "1.2.0": (9, 9, 9, 8, 6)}
+"""The table versions that a release writes here; one that stands there twice comes up more often."""
+KEY_GENERATORS = "org.apache.hudi.keygen."
+PAYLOADS = "org.apache.hudi.common.model."
+PARTITIONS = {
+    "string": ("p0", "p1", "p2"),
+    "odd": ("a b", "ü+1", "it's", "x,y", "k:v", "[1]", "2024-01-01"),
+    "slashed": ("x/y", "a b/c", "plain", "50 %"),
+    "int": (1, 2, 30),
+    "date": tuple(datetime(2024, 1, day).date() for day in (1, 2, 31)),
+}
+ORDERINGS: dict[str, Kind] = {
+    "int": Kind("int", pa.int32(), lambda rng: rng.randint(1, 12)),
+    "long": Kind("bigint", pa.int64(), lambda rng: rng.randint(1, 12) + 2**33),
+    "string": Kind("string", pa.string(), lambda rng: f"v{rng.randint(1, 12)}"),
+    "double": Kind("double", pa.float64(), lambda rng: rng.randint(1, 12) / 4),
+    "decimal": Kind("decimal(12,2)", pa.decimal128(12, 2), lambda rng: Decimal(rng.randint(1, 12)) + Decimal("0.50")),
+    "timestamp": Kind(
+        "timestamp",
+        pa.timestamp("us", "UTC"),
+        lambda rng: datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=rng.randint(1, 12), microseconds=7),
+    ),
+}
+BASE = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.parquet.compression.codec": "snappy",
+    "hoodie.write.complex.keygen.validation.enable": "false",
+    "hoodie.write.set.null.for.missing.columns": "true",
+    **{f"hoodie.{what}.shuffle.parallelism": "2" for what in ("insert", "upsert", "bulkinsert", "delete")},
+}
+SERVICES: dict[str, dict[str, str]] = {
+    "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
+    "scheduled compaction": {
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "1",
+    },
+    "log compaction": {
+        "hoodie.log.compaction.enable": "true",
+        "hoodie.log.compaction.inline": "true",
+        "hoodie.log.compaction.blocks.threshold": "2",
+    },
+    "clustering": {
+        "hoodie.clustering.inline": "true",
+        "hoodie.clustering.inline.max.commits": "1",
+        "hoodie.clustering.plan.strategy.small.file.limit": "1000000",
+    },
+    "cleaning": {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"},
+    "archiving": {
+        "hoodie.clean.automatic": "true",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.cleaner.commits.retained": "1",
+        "hoodie.archive.automatic": "true",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+    },
+}
+
+
+def make_story(release: str, seed: int) -> dict[str, Any]:
+    """The story of a seed: the same one on every machine."""
+    return _Story(release, seed).make()
+
+
+class _Story:
+    def __init__(self, release: str, seed: int) -> None:
+        self.rng = random.Random(f"{release}/{seed}")
+        self.release = release
+        self.seed = seed
+        self.newer = release in ("1.1.1", "1.2.0")
+        self.version = self.rng.choice(VERSIONS[release])
+        self.mor = self.rng.random() < 0.65
+        self.columns: dict[str, Kind] = {}
+        self.options = dict(BASE)
+        self.known: dict[tuple[Any, ...], dict[str, Any]] = {}
+        """Each key that was written, with its last row."""
+        self.all_rows: list[dict[str, Any]] = []
+        self.next_id = 1
+        self.cdc = self.rng.random() < 0.15
+        self.meta_fields = self.cdc or self.rng.random() < 0.95
+
+    def chance(self, share: float) -> bool:
+        return self.rng.random() < share
+
+    def make(self) -> dict[str, Any]:
+        self._keys_and_partitions()
+        self._ordering_and_merging()
+        self._value_columns()
+        self._features()
+        steps = list(self._steps())
+        kind = "mor" if self.mor else "cow"
+        return {
+            "table": f"r{self.release.replace('.', '')}_s{self.seed}_{kind}_v{self.version}",
+            "release": self.release,
+            "version": self.version,
+            "mor": self.mor,
+            "cdc": self.cdc,
+            "meta_fields": self.meta_fields,
+            "shape": f"{self.keygen} {self.partition_type} {self.merging} {self.ordering_type}",
+            "loose": [name for name in ("ev",) if name in self.columns],
+            "options": self.options,
+            "steps": steps,
+            "filters": self._filters(),
+            "seed": self.seed,
+        }
+
+    # -- configuration
+
+    def _keys_and_partitions(self) -> None:
+        choices = ("simple", "simple", "simple", "complex", "complex2", "nonpartitioned", "timestamp", "custom", "auto")
+        self.keygen = self.rng.choice(choices) if self.meta_fields else self.rng.choice(("simple", "nonpartitioned"))
+        self.key_kind = self.rng.choice(("int", "text"))
+        self.columns["id"] = KINDS[self.key_kind]
+        self.key_fields = ["id"]
+        if self.keygen == "complex2":
+            self.columns["id2"] = KINDS["text"]
+            self.key_fields.append("id2")
+        self.partition_type = "none"
+        fields: list[str] = []
+        if self.keygen not in ("nonpartitioned", "timestamp"):
+            self.partition_type = self.rng.choice(("string", "string", "odd", "slashed", "int", "date"))
+            kinds = {"int": KINDS["int"], "date": KINDS["day"]}
+            self.columns["part"] = kinds.get(self.partition_type, KINDS["text"])
+            fields.append("part")
+        if self.keygen in ("timestamp", "custom"):
+            self.columns["ev"] = KINDS["long"]
+            fields.append("ev")
+            self.options |= {
+                "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+                "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd",
+                "hoodie.keygen.timebased.timezone": "UTC",
+            }
+        hive, encoded = self.chance(0.5), self.partition_type == "slashed" or self.chance(0.3)
+        classes = {"complex2": "Complex", "timestamp": "TimestampBased", "auto": "Simple"}
+        class_name = classes.get(self.keygen, self.keygen.capitalize()) + "KeyGenerator"
+        path = ",".join(fields) if self.keygen != "custom" else "part:SIMPLE,ev:TIMESTAMP"
+        self.partition_fields = fields
+        self.options |= {
+            "hoodie.datasource.write.partitionpath.field": path,
+            "hoodie.datasource.write.hive_style_partitioning": str(hive).lower(),
+            "hoodie.datasource.write.partitionpath.urlencode": str(encoded).lower(),
+        }
+        if self.keygen != "auto":
+            self.options["hoodie.datasource.write.recordkey.field"] = ",".join(self.key_fields)
+            self.options["hoodie.datasource.write.keygenerator.class"] = KEY_GENERATORS + class_name
+
+    def _ordering_and_merging(self) -> None:
+        self.ordering_type = self.rng.choice(list(ORDERINGS))
+        self.ordering = ["ts"]
+        self.columns["ts"] = ORDERINGS[self.ordering_type]
+        standard = "event", "event", "event", "commit", "default"
+        self.merging = self.rng.choice((*standard, "partial", "nondefaults", "dms")) if self.meta_fields else "default"
+        if self.keygen == "auto":
+            self.merging, self.ordering = "default", []
+        if self.merging == "event" and self.version == 9 and self.chance(0.25):
+            self.columns["ts2"] = ORDERINGS[self.rng.choice(("int", "string", "long"))]
+            self.ordering.append("ts2")
+        payloads = {
+            "partial": "PartialUpdateAvroPayload",
+            "nondefaults": "OverwriteNonDefaultsWithLatestAvroPayload",
+            "dms": "AWSDmsAvroPayload",
+        }
+        if self.version == 6:
+            payloads |= {"commit": "OverwriteWithLatestAvroPayload", "event": "DefaultHoodieRecordPayload"}
+        if self.merging == "dms":
+            self.columns["Op"] = Kind("string", pa.string(), lambda rng: rng.choice("IIUUUD"))
+        if self.merging in payloads:
+            self.options["hoodie.datasource.write.payload.class"] = PAYLOADS + payloads[self.merging]
+        elif self.merging == "event":
+            self.options["hoodie.write.record.merge.mode"] = "EVENT_TIME_ORDERING"
+        elif self.merging == "commit":
+            self.options["hoodie.write.record.merge.mode"] = "COMMIT_TIME_ORDERING"
+            self.ordering = []
+        if self.ordering:
+            self.options["hoodie.datasource.write.precombine.field"] = ",".join(self.ordering)
+        self.deletable = self.merging in ("event", "default", "commit") and self.keygen != "auto" and self.chance(0.3)
+        if self.deletable:
+            self.columns["_hoodie_is_deleted"] = Kind("boolean", pa.bool_(), lambda rng: rng.random() < 0.2)
+
+    def _value_columns(self) -> None:
+        pool = list(PLAIN) if self.cdc else [k for k in KINDS if k != "ntz" or self.release != "0.15.0"]
+        for name in self.rng.sample(pool, self.rng.randint(1, min(5, len(pool)))):
+            self.columns[f"c_{name}"] = KINDS[name]
+        self.columns["name"] = KINDS["text"]
+
+    def _features(self) -> None:
+        self.options |= {
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ" if self.mor else "COPY_ON_WRITE",
+            "hoodie.populate.meta.fields": str(self.meta_fields).lower(),
+        }
+        if self.release != "0.15.0":
+            self.options["hoodie.write.table.version"] = str(self.version)
+            self.options["hoodie.write.auto.upgrade"] = "false"
+        if self.chance(0.4):
+            self.options["hoodie.parquet.small.file.limit"] = "0"
+        if self.chance(0.2) and self.keygen != "auto" and self.meta_fields:
+            self.options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+        elif self.chance(0.3) and self.meta_fields:
+            self.options["hoodie.index.type"] = self.rng.choice(("BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"))
+        metadata = self.chance(0.6)
+        indexed = "true" if metadata and self.chance(0.5) else "false"
+        self.options |= {
+            "hoodie.metadata.enable": str(metadata).lower(),
+            "hoodie.metadata.index.column.stats.enable": indexed,
+            "hoodie.metadata.index.partition.stats.enable": indexed,
+            "hoodie.metadata.index.bloom.filter.enable": str(metadata and self.chance(0.2)).lower(),
+            "hoodie.metadata.record.index.enable": str(metadata and self.meta_fields and self.chance(0.2)).lower(),
+            "hoodie.metadata.record.index.min.filegroup.count": "2",
+        }
+        if self.mor and self.chance(0.3):
+            self.options |= {"hoodie.logfile.data.block.format": "parquet"}
+            self.options["hoodie.write.record.merge.custom.implementation.classes"] = (
+                "org.apache.hudi.DefaultSparkRecordMerger"
+            )
+        if self.cdc:
+            mode = self.rng.choice(("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"))
+            self.options["hoodie.table.cdc.enabled"] = "true"
+            self.options["hoodie.table.cdc.supplemental.logging.mode"] = mode.lower() if not self.newer else mode
+
+    # -- steps
+
+    def _steps(self) -> Iterator[dict[str, Any]]:
+        first = self.rng.choice(("insert", "bulk_insert", "upsert")) if self.keygen != "auto" else "bulk_insert"
+        yield self._write(first, [self._new_row() for _ in range(self.rng.randint(3, 30))])
+        for number in range(self.rng.randint(2, 7)):
+            yield self._next_step(number)
+
+    def _next_step(self, number: int) -> dict[str, Any]:
+        choice = self.rng.random()
+        if self.keygen == "auto":
+            if choice < 0.3 and self.newer:
+                return self._sql_update()
+            return self._write(self.rng.choice(("insert", "bulk_insert")), self._new_rows())
+        if choice < 0.08 and self.known:
+            doomed = [self._again(row, change=False) for row in self._some(4)]
+            for row in doomed:
+                self.known.pop(self._key(row), None)
+            return self._write("delete", doomed, keep=False)
+        if choice < 0.12 and self.partition_fields and self.known:
+            place = self._place(self._some(1)[0])
+            rows = [row for row in self.known.values() if self._place(row) == place]
+            return self._write("delete_partition", rows[:1], keep=False)
+        if choice < 0.18:
+            return self._write(self.rng.choice(("insert_overwrite", "insert_overwrite_table")), self._new_rows())
+        if choice < 0.24:
+            return self._write(self.rng.choice(("insert", "bulk_insert")), self._new_rows())
+        if choice < 0.30 and self.meta_fields and self.newer and self.merging in ("event", "commit", "default"):
+            return self._merge_into() if self.chance(0.5) else self._sql_update()
+        if choice < 0.36 and number > 1:
+            return {"do": "rollback_last" if self.chance(0.5) else "savepoint_and_restore", "options": {}}
+        if choice < 0.50 and not self.cdc:
+            self._evolve()
+        rows = [self._again(row, change=True) for row in self._some(8)] + self._new_rows()[: self.rng.randint(0, 4)]
+        return self._write("upsert", rows)
+
+    def _write(self, operation: str, rows: list[dict[str, Any]], keep: bool = True) -> dict[str, Any]:
+        for row in rows if keep else ():
+            self.known[self._key(row)] = row
+            self.all_rows.append(row)
+        step: dict[str, Any] = {"do": "write", "operation": operation, "options": self._service()}
+        step["schema"] = ", ".join(f"`{name}` {kind.ddl}" for name, kind in self.columns.items())
+        step["rows"] = [{name: to_json(row.get(name)) for name in self.columns} for row in rows]
+        return step
+
+    def _service(self) -> dict[str, str]:
+        if not self.chance(0.3):
+            return {}
+        usable = [name for name in SERVICES if self.mor or "compaction" not in name]
+        if "hoodie.index.type" in self.options or self.keygen == "auto":
+            usable.remove("clustering")
+        return SERVICES[self.rng.choice(usable)]
+
+    def _evolve(self) -> None:
+        """A new column, or a wider type for one that is there."""
+        wider = {"int": "long", "float": "double", "ints": None}
+        promotable = [n for n, kind in self.columns.items() if n in ("c_int", "c_float") and kind is KINDS[n[2:]]]
+        if promotable and self.chance(0.5):
+            name = promotable[0]
+            self.columns[name] = KINDS[str(wider[name[2:]])]
+        else:
+            self.columns[f"new_{len(self.columns)}"] = KINDS[self.rng.choice(("text", "double", "ints", "struct"))]
+
+    def _sql_update(self) -> dict[str, Any]:
+        row = self._some(1)[0]
+        key = " AND ".join(f"{name} = {_literal(row[name])}" for name in self.key_fields)
+        return {"do": "sql", "sql": f"UPDATE {{t}} SET name = 'updated' WHERE {key}", "options": {}}
+
+    def _merge_into(self) -> dict[str, Any]:
+        rows = self._some(2)
+        moved = [name for name in self.ordering if name in self.columns]
+        source = " UNION ALL ".join(
+            "SELECT "
+            + ", ".join(f"CAST({_literal(row[n])} AS {self.columns[n].ddl}) AS {n}" for n in self.key_fields)
+            + "".join(
+                f", CAST({_literal(self.columns[n].make(self.rng))} AS {self.columns[n].ddl}) AS {n}" for n in moved
+            )
+            + f", 'merged{self.rng.randint(0, 99)}' AS name"
+            for row in rows
+        )
+        on = " AND ".join(f"t.{name} = s.{name}" for name in self.key_fields)
+        changes = ", ".join(f"{name} = s.{name}" for name in [*moved, "name"])
+        sql = f"MERGE INTO {{t}} t USING ({source}) s ON {on} WHEN MATCHED THEN UPDATE SET {changes}"
+        return {"do": "sql", "sql": sql, "options": {}}
+
+    # -- rows
+
+    def _new_rows(self) -> list[dict[str, Any]]:
+        return [self._new_row() for _ in range(self.rng.randint(1, 6))]
+
+    def _new_row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {}
+        self.next_id += 1
+        for name, kind in self.columns.items():
+            if name == "id":
+                row[name] = self.next_id if self.key_kind == "int" else f"k{self.next_id}"
+            elif name == "id2":
+                row[name] = self.rng.choice(("a", "b", "c,d:e"))
+            elif name == "part":
+                row[name] = self.rng.choice(PARTITIONS[self.partition_type])
+            elif name == "ev":
+                row[name] = 1_704_067_200_000 + self.rng.randint(0, 2) * 86_400_000 + 5
+            else:
+                row[name] = self._value(name, kind)
+        return row
+
+    def _value(self, name: str, kind: Kind) -> Any:
+        value = kind.make(self.rng)
+        return value if name in (*self.ordering, "Op", "ts", "ts2") else maybe(self.rng, value)
+
+    def _again(self, row: dict[str, Any], change: bool) -> dict[str, Any]:
+        fixed = (*self.key_fields, *self.partition_fields)
+        if not change:
+            return dict(row)
+        again = {n: row[n] if n in fixed else self._value(n, kind) for n, kind in self.columns.items()}
+        if self.merging == "default" and "part" in fixed and self.chance(0.05):
+            again["part"] = self.rng.choice(PARTITIONS[self.partition_type])
+        return again
+
+    def _some(self, most: int) -> list[dict[str, Any]]:
+        known = list(self.known.values()) or [self._new_row()]
+        return self.rng.sample(known, self.rng.randint(1, min(most, len(known))))
+
+    def _key(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self.key_fields)
+
+    def _place(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self.partition_fields)
+
+    def _filters(self) -> list[str]:
+        schema = pa.schema([(name, kind.arrow) for name, kind in self.columns.items()])
+        rows = pa.Table.from_pylist([{n: row.get(n) for n in schema.names} for row in self.all_rows], schema)
+        prefer = [*self.key_fields, *self.partition_fields, *self.ordering]
+        maker = FilterMaker(rows, self.rng.randint(0, 2**31), prefer=prefer)
+        return [str(maker.filter()) for _ in range(6)]
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = str(to_json(value)).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
