@@ -14,7 +14,7 @@ from tests.reliability.tables import files_of, unpack
 from tests.reliability.thrift import page_bodies
 
 import headwater
-from headwater.errors import CorruptFile, HeadwaterError, InvalidTableConfig
+from headwater.errors import CorruptFile, HeadwaterError, InvalidTableConfig, StorageError
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.index.bucket import HashRing
 from headwater.hudi.log import BlockType, Header, read_data_block, scan_buffer, write_block
@@ -271,6 +271,18 @@ def test_index_definitions_of_another_shape_are_corrupt(tmp_path: Path, content:
     assert metadata is not None
     with pytest.raises(CorruptFile, match=r"index\.json: is no list of index definitions .*metadata=False"):
         _ = metadata.definitions
+
+
+@pytest.mark.parametrize("folder", ["a\\u0000b", "a\\ud800b", "x" * 5000])
+def test_properties_that_name_a_folder_that_cannot_be_are_a_storage_error(tmp_path: Path, folder: str) -> None:
+    data = files_of("archive_mor_v9_120")[PROPERTIES]
+    storage = put(tmp_path, {PROPERTIES: data + f"\nhoodie.timeline.path={folder}\n".encode()})
+    with pytest.raises(StorageError, match=r"cannot be listed: .*then try again"):
+        headwater.open(tmp_path)
+    with pytest.raises(StorageError):
+        storage.find("a\0b")
+    with pytest.raises(StorageError):
+        storage.read_bytes("a\0b")
 
 
 def test_properties_whose_checksum_does_not_fit_the_name_are_refused(tmp_path: Path) -> None:

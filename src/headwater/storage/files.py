@@ -86,7 +86,8 @@ class Storage:
         """The same filesystem, rooted at a folder below this one."""
         return Storage(self.filesystem, self.absolute(path), f"{self.uri}/{path}")
 
-    def _failed(self, path: str, what: str, error: OSError) -> StorageError:
+    def _failed(self, path: str, what: str, error: Exception) -> StorageError:
+        # A ValueError is a path that cannot be: with a zero byte, or with text that no encoding has.
         return StorageError(
             f"{self.describe(path)}: cannot be {what}: {error}; check that the storage can be reached and that you may "
             "read there, then try again"
@@ -98,10 +99,10 @@ class Storage:
 
     def list(self, folder: str, *, recursive: bool = False) -> list[FileEntry]:
         """What lies in a folder, sorted by path; empty where there is no such folder."""
-        selector = pafs.FileSelector(self.absolute(folder), recursive=recursive, allow_not_found=True)
         try:
+            selector = pafs.FileSelector(self.absolute(folder), recursive=recursive, allow_not_found=True)
             found = self.filesystem.get_file_info(selector)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise self._failed(folder, "listed", error) from error
         cut = len(self.root) + 1
         entries = [
@@ -119,7 +120,7 @@ class Storage:
         """One file or folder, or None."""
         try:
             info = self.filesystem.get_file_info(self.absolute(path))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise self._failed(path, "looked up", error) from error
         if info.type == pafs.FileType.NotFound:
             return None
@@ -134,7 +135,7 @@ class Storage:
                 f"{self.describe(path)}: the file is not there; it may have been cleaned since the table was opened: "
                 "refresh the table and read again"
             ) from error
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise self._failed(path, "opened", error) from error
 
     def read_bytes(self, path: str) -> bytes:
