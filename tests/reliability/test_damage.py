@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.reliability.thrift import page_bodies
 import headwater
 from headwater.errors import CorruptFile, HeadwaterError, InvalidTableConfig, StorageError
 from headwater.hudi.base_file import open_base_file
+from headwater.hudi.hfile import block, checksum, compression
 from headwater.hudi.index.bucket import HashRing
 from headwater.hudi.log import BlockType, Header, read_data_block, scan_buffer, write_block
 from headwater.hudi.properties import load_config
@@ -220,8 +222,8 @@ def test_hash_ring_with_a_node_that_no_hash_reaches_is_corrupt(value: int) -> No
 def frame_flips(path: Path) -> Iterator[bytes]:
     """A log file with one byte of the magic, the first size or the last size of a block flipped."""
     data = path.read_bytes()
-    for block in scan_buffer(data, path.name):
-        for at in (block.offset, block.offset + 13, block.offset + block.length - 1):
+    for found in scan_buffer(data, path.name):
+        for at in (found.offset, found.offset + 13, found.offset + found.length - 1):
             yield with_flip(data, at)
 
 
@@ -271,6 +273,14 @@ def test_index_definitions_of_another_shape_are_corrupt(tmp_path: Path, content:
     assert metadata is not None
     with pytest.raises(CorruptFile, match=r"index\.json: is no list of index definitions .*metadata=False"):
         _ = metadata.definitions
+
+
+def test_hfile_block_that_says_it_has_checksums_and_has_none_is_corrupt() -> None:
+    """A damaged length must not switch the check off."""
+    body = b"some bytes"
+    header = struct.pack(">8siiqBii", block.META, len(body), len(body), -1, checksum.CRC32C, 16384, 33 + len(body))
+    with pytest.raises(CorruptFile, match="0 bytes of checksums for 43 bytes of block"):
+        block.read_block(header + body, 0, codec=compression.NONE, name="f.hfile", expect=block.META)
 
 
 @pytest.mark.parametrize("folder", ["a\\u0000b", "a\\ud800b", "x" * 5000])

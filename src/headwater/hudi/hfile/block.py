@@ -82,7 +82,7 @@ def write_block(magic: bytes, payload: bytes, *, codec: int, previous: int = -1)
 
 
 def _verify(covered: memoryview, stored: bytes, kind: int, per_checksum: int, name: str, offset: int) -> None:
-    if kind == checksum.NULL or not stored:
+    if kind == checksum.NULL:
         return
     if kind not in (checksum.CRC32, checksum.CRC32C):
         raise corrupt(name, offset, f"there is no checksum type {kind}")
