@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import pyarrow as pa
+
 from headwater.errors import InstantNotFound
 from headwater.hudi.changes_plan import plan_changes
 from headwater.hudi.keys import describe_partition
@@ -15,7 +17,16 @@ from headwater.hudi.pruning import PruneStep, SlicePruner
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.timeline import HudiTimeline
 from headwater.hudi.view import Horizon, ListedFile, build_groups
-from headwater.spec.expressions import Expression, Match, bind, evaluate_partition
+from headwater.spec.expressions import (
+    And,
+    Expression,
+    Match,
+    bind,
+    columns,
+    conjunction,
+    evaluate,
+    evaluate_partition,
+)
 from headwater.spec.model import (
     FileGroup,
     FileSlice,
@@ -205,10 +216,29 @@ class HudiFileIndex:
 
     def _partitions(self, paths: Sequence[str], bound: Expression | None) -> list[PartitionDescriptor]:
         found = [self._descriptor(path) for path in paths]
-        kept = [descriptor for descriptor in found if _matches(descriptor, bound)]
+        kept = found if bound is None else self._matching(found, bound)
         self.report.partitions_total += len(found)
         self.report.partitions_kept += len(kept)
         return kept
+
+    def _matching(self, found: list[PartitionDescriptor], bound: Expression) -> list[PartitionDescriptor]:
+        """Partitions that may hold a match. What concerns partition columns alone is checked for all at once."""
+        known = set(found[0].columns).intersection(*(descriptor.columns for descriptor in found)) if found else set()
+        parts = bound.operands if isinstance(bound, And) else (bound,)
+        certain = [part for part in parts if columns(part) and columns(part) <= known]
+        if certain and len(found) > 1:
+            values = [descriptor.as_mapping() for descriptor in found]
+            table = pa.table(
+                {
+                    name: pa.array([v[name] for v in values], self.schema.arrow.field(name).type)
+                    for name in sorted(known)
+                }
+            )
+            matches = evaluate(conjunction(certain), table).to_pylist()
+            found = [descriptor for descriptor, match in zip(found, matches, strict=True) if match]
+            parts = tuple(part for part in parts if part not in certain)
+        open_ones = [part for part in parts if columns(part) & set(self.timeline.config.partition_fields)]
+        return [d for d in found if _matches(d, conjunction(open_ones))] if open_ones else found
 
     @cached_property
     def earliest_retained(self) -> str | None:

@@ -66,10 +66,12 @@ def unescape(text: str) -> str:
 def path_values(config: TableConfig, path: str) -> dict[str, str | None]:
     """Partition column → its text in the path; columns whose value the path does not hold are left out.
 
-    A time-based key generator writes a formatted time into the path, which is not the column's value.
+    A time-based key generator writes a formatted time into the path, which is not the column's value; so may one that
+    the table does not name.
     """
     fields = config.partition_fields
-    if not fields or config.key_generator in (KeyGenerator.TIMESTAMP, KeyGenerator.OTHER):
+    unknown = config.key_generator in (KeyGenerator.TIMESTAMP, KeyGenerator.OTHER) or not config.names_key_generator
+    if not fields or (unknown and not config.drop_partition_columns):
         return {}
     segments = path.split("/")
     if len(segments) != len(fields):

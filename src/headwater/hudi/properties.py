@@ -152,6 +152,14 @@ class TableConfig:
         return self.table_type is TableType.MERGE_ON_READ
 
     @property
+    def names_key_generator(self) -> bool:
+        """Whether the table says which key generator made its paths."""
+        return bool(
+            self.properties.get("hoodie.table.keygenerator.class")
+            or self.properties.get("hoodie.table.keygenerator.type")
+        )
+
+    @property
     def is_metadata_table(self) -> bool:
         return self.key_generator is KeyGenerator.METADATA_TABLE
 

@@ -16,7 +16,6 @@ from headwater.hudi.avro_schema import to_arrow
 from headwater.hudi.evolution import Renames
 from headwater.hudi.properties import META_FOLDER
 from headwater.hudi.timeline import HudiTimeline
-from headwater.spec.model import Instant
 
 META_COLUMNS = (
     "_hoodie_commit_time",
@@ -56,10 +55,10 @@ def resolve_schema(timeline: HudiTimeline, as_of: str | None = None) -> TableSch
     for instant in reversed(timeline.commits):
         if as_of is not None and instant.requested_at > as_of:
             continue
-        metadata = timeline.metadata(instant)
-        if metadata.schema_json:
+        extra = timeline.extra(instant)
+        if extra.get("schema"):
             where = f"{timeline.storage.uri}: schema of instant {instant}"
-            return _from_json(metadata.schema_json, where, _internal_of(metadata.extra, where))
+            return _from_json(extra["schema"], where, _internal_of(extra, where))
     if timeline.config.create_schema:
         return _from_json(timeline.config.create_schema, f"{timeline.storage.uri}: hoodie.table.create.schema", None)
     return None
@@ -187,11 +186,3 @@ def _pair_types(query: Any, written: Any, path: tuple[str, ...]) -> Iterator[tup
         yield from _pair_types(query["element"], written["element"], (*path, "element"))
     elif kind == "map":
         yield from _pair_types(query["value"], written["value"], (*path, "value"))
-
-
-def schema_instant(timeline: HudiTimeline, as_of: str | None) -> Instant | None:
-    """The commit that `resolve_schema` took the schema from."""
-    for instant in reversed(timeline.commits):
-        if (as_of is None or instant.requested_at <= as_of) and timeline.metadata(instant).schema_json:
-            return instant
-    return None

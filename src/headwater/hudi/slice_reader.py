@@ -134,7 +134,7 @@ class _SliceRead:
         """The reader's columns, then those that only its filter looks at."""
         fields = {f.name: f for f in reader.schema}
         extra = set() if self.filter is None else set(columns_of(self.filter))
-        if self.slice.instants is not None or (not fields and self.slice.delta_files):
+        if self.slice.instants is not None or (self.slice.delta_files and not fields.keys() - self.constants.keys()):
             # Merging hands rows on as columns: without any, their number is lost.
             extra.add(COMMIT_TIME)
         for name in sorted(extra - fields.keys()):
@@ -223,6 +223,11 @@ class _SliceRead:
 
     def _finish(self, table: pa.Table) -> pa.Table:
         """Partition values from the path, and the rows of the asked-for instants alone."""
+        for name in self.target.names:
+            if name in self.constants and name not in table.column_names:
+                table = table.append_column(
+                    self.target.field(name), pa.nulls(table.num_rows, self.target.field(name).type)
+                )
         table = self._with_constants(table)
         if self.slice.instants is not None:
             wanted = pa.array(sorted(self.slice.instants), pa.string())
@@ -302,12 +307,16 @@ class _SliceRead:
             return None
         rules = self.context.rules()
         types = pa.schema([*self.target, *(f for f in self.context.schema.arrow if f.name not in self.target.names)])
-        columns = list(self.target.names)
+        columns = self._merged_columns()
         log = LogReader(self.context.config, rules, types, self._renames).read(
             blocks, columns, base_instant=self._base_instant() if base is not None else None, share=share
         )
         rows = None if base is None else self._base_rows(base, types)
         return merge_slice(log, rows, rules, self.context.schema.defaults)
+
+    def _merged_columns(self) -> list[str]:
+        """Columns that are merged: the path gives the others."""
+        return [name for name in self.target.names if name not in self.constants]
 
     def _base_rows(self, base: BaseFile, types: pa.Schema) -> BaseRows:
         renames = self._renames(self._base_instant())
@@ -330,7 +339,7 @@ class _SliceRead:
             return read([name]).column(0).take(pa.array(positions))
 
         def rows(positions: Rows) -> pa.Table:
-            return read(self.target.names).take(pa.array(positions))
+            return read(self._merged_columns()).take(pa.array(positions))
 
         def highest(name: str) -> Any:
             source = renames.get((name,), name)

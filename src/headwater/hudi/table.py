@@ -177,7 +177,5 @@ class HudiTable:
         return pa.concat_tables(found)
 
     def _constants(self, schema: TableSchema, mode: ReadingMode) -> Callable[[str], Mapping[str, Any]]:
-        """Columns that take their values from the partition path."""
-        if not self.config.drop_partition_columns:
-            return lambda partition: {}
+        """Columns that take their values from the partition path: where it tells them, the files need not be read."""
         return lambda partition: describe_partition(self.config, partition, schema.arrow).as_mapping()

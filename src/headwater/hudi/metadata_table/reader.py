@@ -62,8 +62,10 @@ class MetadataTable:
     def is_current(self) -> bool:
         """Whether it knows the data table's newest write; a writer that left it out makes it useless."""
         for instant in reversed(self.data.commits):
+            if self.timeline.is_committed(instant.requested_at):
+                return True
             if self.data.metadata(instant).write_stats or self.data.metadata(instant).replaced:
-                return self.timeline.is_committed(instant.requested_at)
+                return False
         return True
 
     @cached_property

@@ -77,6 +77,32 @@ def decode(data: bytes, where: str) -> dict[str, Any]:
     return record
 
 
+_EXTRA_ONLY = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "org.apache.hudi.avro.model.HoodieCommitMetadata",
+        "aliases": ["org.apache.hudi.avro.model.HoodieReplaceCommitMetadata"],
+        "fields": [{"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}], "default": None}],
+    }
+)
+
+
+def decode_extra(data: bytes, where: str) -> dict[str, str]:
+    """What a commit notes beside its files. The files, which may be many thousand, are passed over."""
+    if data[:4] == AVRO_MAGIC:
+        try:
+            record = next(iter(fastavro.reader(io.BytesIO(data), reader_schema=_EXTRA_ONLY)), None) or {}
+        except Exception:
+            # whatever is wrong with it, decoding all of it finds out and says
+            record = decode(data, where)
+    else:
+        record = decode(data, where)
+    extra = record.get("extraMetadata") if isinstance(record, dict) else None
+    if extra is not None and not isinstance(extra, dict):
+        raise CorruptFile(f"{where}: is not commit metadata (extraMetadata is no map); restore it from a backup")
+    return {str(key): value for key, value in (extra or {}).items() if isinstance(value, str)}
+
+
 def commit_metadata(record: Mapping[str, Any], where: str) -> CommitMetadata:
     """Typed commit metadata from a decoded record of either encoding."""
     try:

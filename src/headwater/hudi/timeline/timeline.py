@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from headwater.hudi.timeline.instants import (
     combine,
     parse_timeline_file,
 )
-from headwater.hudi.timeline.metadata import CommitMetadata, commit_metadata, decode
+from headwater.hudi.timeline.metadata import CommitMetadata, commit_metadata, decode, decode_extra
 from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
 
@@ -65,6 +65,7 @@ class HudiTimeline:
     instants: tuple[Instant, ...]
     files: dict[Instant, dict[InstantState, TimelineFile]] = field(repr=False)
     _metadata: dict[Instant, CommitMetadata] = field(default_factory=dict, repr=False)
+    _extra: dict[Instant, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     def completed(self) -> tuple[Instant, ...]:
         return self._completed
@@ -159,6 +160,20 @@ class HudiTimeline:
         if file.size == 0:
             return {}
         return decode(self.storage.read_bytes(file.path), self.storage.describe(file.path))
+
+    def extra(self, instant: Instant) -> Mapping[str, str]:
+        """What a completed write noted beside its files, without decoding those."""
+        known = self._metadata.get(instant)
+        if known is not None:
+            return known.extra
+        found = self._extra.get(instant)
+        if found is None:
+            file = self.files.get(instant, {}).get(InstantState.COMPLETED)
+            if file is None:
+                return self.metadata(instant).extra
+            data = self.storage.read_bytes(file.path) if file.size else b""
+            found = self._extra[instant] = decode_extra(data, self.storage.describe(file.path))
+        return found
 
     def metadata(self, instant: Instant) -> CommitMetadata:
         """What a completed write wrote."""
