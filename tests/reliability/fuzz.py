@@ -108,7 +108,7 @@ def _child(what: str, seed: int, count: int, seconds: float, folder: str, outcom
     command += ["--seed", str(seed), "--count", str(count), "--seconds", str(seconds)]
     # Rust prints each panic that we catch; what the process says when it dies is kept.
     with open(Path(folder) / "stderr", "wb") as stderr:
-        env = {**os.environ, "RUST_BACKTRACE": "0", "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "TZ": "UTC"}
+        env = {**os.environ, "RUST_BACKTRACE": "0", "POLARS_MAX_THREADS": "1", "MALLOC_ARENA_MAX": "2", "TZ": "UTC"}
         child = subprocess.Popen(command, cwd=ROOT, stderr=stderr, stdin=subprocess.DEVNULL, env=env)
         hung = _watch(child, Path(folder) / "progress")
     tail = (Path(folder) / "stderr").read_bytes()[-3000:].decode("utf-8", "replace")
@@ -316,6 +316,9 @@ def _fuzz_here(what: str, first_seed: int, count: int, seconds: float, folder: P
     with open(folder / "progress", "r+b") as file, mmap.mmap(file.fileno(), _PROGRESS.size) as progress:
         for done, seed in enumerate(_seeds(first_seed, count, seconds), start=1):
             _PROGRESS.pack_into(progress, 0, seed, done)
+            if done % (500 if what == "files" else 10) == 0:
+                # Allocators keep address space (not memory) of threads that ended and of what they could not get.
+                limit_memory()
             if str(seed) == os.environ.get("HEADWATER_FUZZ_DIE_AT"):
                 os.abort()
             kind, result, failure = check(what, seed)
