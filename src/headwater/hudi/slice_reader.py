@@ -352,7 +352,7 @@ class _SliceRead:
                 return None
             return max(one.maximum for one in found if one is not None)
 
-        return BaseRows(base.num_rows, keys, column, rows, highest)
+        return BaseRows(base.num_rows, keys, column, rows, highest, self.slice.instants)
 
 
 def _without(table: pa.Table, start: int, dropped: Rows) -> pa.Table:

@@ -22,6 +22,7 @@ from headwater.hudi.merge.log_rows import IS_DELETED, LogRows
 from headwater.hudi.merge.ordering import ordering_values, ranks
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.properties import PartialUpdateMode
+from headwater.hudi.schema import COMMIT_TIME
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class BaseRows:
     """The columns that the reader gives, at some positions."""
     highest: Callable[[str], Any] = lambda name: None
     """A value that no row of a column exceeds, where that is known without reading it and no row is null."""
+    instants: frozenset[str] | None = None
+    """In the read of a range: its commits. Rows of others are not merged with, as in Hudi: a version of the range
+    that would lose against such a row is given."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def merge_slice(
     if log.num_rows == 0:
         return Merged(np.zeros(0, np.int64), log.table)
     code, ids = _codes(log)
-    positions, matched = _match(log, ids, base)
+    positions, matched = _of_range(base, *_match(log, ids, base))
     if rules.merger is not None:
         return _merge_custom(log, code, len(ids), positions, matched, base, rules)
     by_event = rules.by_event_time
@@ -116,6 +120,15 @@ def _match(log: LogRows, ids: pa.Array | Rows, base: BaseRows | None) -> tuple[R
             first.sort()
             positions, matched = positions[first], matched[first]
     return positions, matched
+
+
+def _of_range(base: BaseRows | None, positions: Rows, matched: Rows) -> tuple[Rows, Rows]:
+    """Those of the matched base rows that merging may see."""
+    if base is None or base.instants is None or not len(positions):
+        return positions, matched
+    seen = pc.is_in(base.column(COMMIT_TIME, positions), value_set=pa.array(sorted(base.instants), pa.string()))
+    flags = np.asarray(seen.to_numpy(zero_copy_only=False), bool)
+    return positions[flags], matched[flags]
 
 
 def _beats_base(log: LogRows, winner: Rows, base: BaseRows, positions: Rows, rules: MergeRules) -> Flags:

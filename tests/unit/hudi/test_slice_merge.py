@@ -1,0 +1,42 @@
+"""Merging a log with its base file: which base rows go, which log rows come (reader-spec R14, R17)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.hudi.merge.fold import Rows
+from headwater.hudi.merge.log_rows import LogRows
+from headwater.hudi.merge.rules import MergeRules
+from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
+from headwater.hudi.properties import MergeMode
+from headwater.hudi.schema import COMMIT_TIME
+
+BASE = pa.table({COMMIT_TIME: ["c1", "c2"], "key": ["a", "b"], "ts": [7, 7]})
+LOG = pa.table({COMMIT_TIME: ["c3", "c3"], "key": ["a", "b"], "ts": [2, 2]})
+
+
+def merge(instants: frozenset[str] | None, *, by_position: bool) -> Merged:
+    none = np.zeros(LOG.num_rows, bool)
+    keys, positions = (None, np.arange(2)) if by_position else (LOG.column("key"), None)
+    log = LogRows(LOG, keys, positions, (LOG.column("ts"),), none, none, none, {})
+
+    def column(name: str, positions: Rows) -> pa.ChunkedArray:
+        return BASE.column(name).take(pa.array(positions))
+
+    base = BaseRows(2, lambda: BASE.column("key"), column, lambda p: BASE.take(pa.array(p)), instants=instants)
+    return merge_slice(log, base, MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",)))
+
+
+def test_late_version_loses_against_the_base_row() -> None:
+    for by_position in (True, False):
+        merged = merge(None, by_position=by_position)
+        assert (merged.dropped.tolist(), merged.added.num_rows) == ([], 0)
+
+
+def test_late_version_of_a_range_is_given_where_the_base_row_is_of_an_older_commit() -> None:
+    """Apache Hudi 1.2.0 leaves base rows of other commits out before it merges (interop 1.2.0/5 and 1.2.0/18)."""
+    for by_position in (True, False):
+        merged = merge(frozenset({"c2", "c3"}), by_position=by_position)
+        assert merged.dropped.tolist() == []
+        assert merged.added.column("key").to_pylist() == ["a"]
