@@ -26,6 +26,10 @@ def check_column_chunks(metadata: pq.FileMetaData) -> None:
         file.reader.read_row_groups(groups, column_indices=columns, use_threads=False)
     except _BytesAskedForError:
         return
+    finally:
+        # The reader keeps the error, the error its traceback, and that this frame with the reader in it, where no
+        # garbage collection sees it: everything on the stack would stay for ever.
+        del file
 
 
 class _BytesAskedForError(Exception):

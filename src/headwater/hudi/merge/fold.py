@@ -55,11 +55,12 @@ def fold(versions: Versions, *, by_event_time: bool) -> Folded:
     if versions.gaps is not None:
         return _fold_columns(versions, by_event_time=by_event_time)
     if not by_event_time or versions.rank is None:
-        return Folded(_last_of_each(versions.code, versions.records))
+        return Folded(last_of_each(versions.code, versions.records))
     return Folded(_latest_event(versions, versions.rank))
 
 
-def _last_of_each(code: Rows, records: int) -> Rows:
+def last_of_each(code: Rows, records: int) -> Rows:
+    """For each record the row that was written last."""
     winner = np.full(records, -1, np.int64)
     winner[code] = np.arange(len(code))  # assignment in order: the last one stays
     return winner

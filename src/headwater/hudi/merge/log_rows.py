@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import CorruptFile
 from headwater.hudi.evolution import Renames, conform
 from headwater.hudi.keys import key_columns, record_keys
-from headwater.hudi.log import BlockType, Deletes, LogBlock, data_schema, read_data_block, read_delete_block
+from headwater.hudi.log import BlockType, Deletes, LogBlock, data_schema, read_data_parts, read_delete_block
 from headwater.hudi.merge.fold import Flags, Rows
 from headwater.hudi.merge.ordering import ordering_types, ordering_values
 from headwater.hudi.merge.rules import MergeRules
@@ -19,6 +20,7 @@ from headwater.hudi.properties import TableConfig
 
 IS_DELETED, OPERATION = "_hoodie_is_deleted", "_hoodie_operation"
 _DELETE_OPERATIONS = ("D", "-U")
+_PART = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -101,17 +103,16 @@ class LogReader:
         """Decode the blocks. Positions are used when every block has them for this base file."""
         by_position = base_instant is not None and all(_has_positions(block, base_instant) for block in blocks)
         target = pa.schema([self.schema.field(name) for name in columns])
-        parts = [
-            share.take(
-                self._deletes(block, target, by_position=by_position)
-                if block.type is BlockType.DELETE
-                else self._data(block, target, by_position=by_position)
-            )
-            for block in blocks
-        ]
+        parts: list[LogRows] = []
+        for block in blocks:
+            if block.type is BlockType.DELETE:
+                parts.append(share.take(self._deletes(block, target, by_position=by_position)))
+                continue
+            most = _PART if share.of > 1 else block.content_length
+            parts += [share.take(part) for part in self._data(block, target, most, by_position=by_position)]
         return _concatenate([part for part in parts if part.num_rows], target)
 
-    def _data(self, block: LogBlock, target: pa.Schema, *, by_position: bool) -> LogRows:
+    def _data(self, block: LogBlock, target: pa.Schema, most: int, *, by_position: bool) -> Iterator[LogRows]:
         renames = self.renames(block.instant_time or "")
         written = data_schema(block)
         needed = list(dict.fromkeys([*target.names, *self.rules.columns_needed()]))
@@ -120,24 +121,29 @@ class LogReader:
         source = {name: renames.get((name,), name) for name in needed}
         present = [name for name in needed if source[name] in written.names]
         markers = [name for name in (IS_DELETED, OPERATION) if name in written.names]
-        physical = [source[name] for name in present]
-        raw = read_data_block(block, list(dict.fromkeys([*physical, *markers])))
-        rows = conform(raw, self._schema_of(needed, written), renames)
-        deleted = self._deleted(rows, raw, markers)
-        ordering = ordering_values(self.rules, [rows.column(name) for name in self.rules.ordering_fields])
-        absent = {}
-        if block.is_partial:
-            absent = {name: np.ones(len(deleted), bool) for name in target.names if name not in present}
-        return LogRows(
-            rows.select(target.names),
-            None if by_position else self._keys(rows),
-            block.positions if by_position else None,
-            ordering,
-            deleted,
-            deleted & _is_default(ordering),
-            np.zeros(len(deleted), bool),
-            absent,
-        )
+        physical = list(dict.fromkeys([*(name for name in map(source.get, present) if name), *markers]))
+        schema = self._schema_of(needed, written)
+        start = 0
+        # Where the block has none of the columns, another one tells how many rows there are.
+        for raw in read_data_parts(block, physical or written.names[:1], most_bytes=most):
+            rows = conform(raw, schema, renames)
+            count = rows.num_rows
+            deleted = self._deleted(rows, raw, markers)
+            ordering = ordering_values(self.rules, [rows.column(name) for name in self.rules.ordering_fields])
+            absent = {}
+            if block.is_partial:
+                absent = {name: np.ones(count, bool) for name in target.names if name not in present}
+            yield LogRows(
+                rows.select(target.names),
+                None if by_position else self._keys(rows),
+                _positions(block, start, count) if by_position else None,
+                ordering,
+                deleted,
+                deleted & _is_default(ordering),
+                np.zeros(count, bool),
+                absent,
+            )
+            start += count
 
     def _schema_of(self, names: Sequence[str], written: pa.Schema) -> pa.Schema:
         """The reader's types; for columns that only merging needs and the reader lacks, the file's."""
@@ -178,7 +184,7 @@ class LogReader:
         return LogRows(
             target.empty_table() if count == 0 else _null_rows(target, count),
             None if by_position else pa.chunked_array([deletes.key.cast(pa.string())]),
-            block.positions if by_position else None,
+            _positions(block, 0, count) if by_position else None,
             ordering,
             np.ones(count, bool),
             resets,
@@ -199,6 +205,17 @@ def _null_rows(target: pa.Schema, count: int) -> pa.Table:
 def _has_positions(block: LogBlock, base_instant: str) -> bool:
     positions = block.positions if block.base_instant_of_positions == base_instant else None
     return positions is not None and len(positions) > 0
+
+
+def _positions(block: LogBlock, start: int, count: int) -> Rows:
+    """The positions of some records of a block."""
+    positions = block.positions
+    if positions is None or len(positions) < start + count:
+        raise CorruptFile(
+            f"{block.describe()}: it has {0 if positions is None else len(positions)} record positions for at least "
+            f"{start + count} records; restore the file, or roll its commit back with Hudi"
+        )
+    return positions[start : start + count]
 
 
 def _flags(column: pa.ChunkedArray | pa.Array) -> Flags:

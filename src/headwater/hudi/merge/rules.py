@@ -28,6 +28,8 @@ class MergeRules:
     """Payloads of old releases: a delete record wins whatever its ordering value."""
     ordering_is_sequence: bool = False
     """The ordering field holds `file.position`, two numbers to be compared one after the other."""
+    stamps_latest: bool = False
+    """A merged row has the meta columns of the version that was written last, whichever version wins."""
 
     @property
     def by_event_time(self) -> bool:
@@ -85,6 +87,7 @@ def merge_rules(config: TableConfig) -> MergeRules:
         marker,
         deletes_ignore_ordering=short.startswith("debezium."),
         ordering_is_sequence=is_mysql,
+        stamps_latest=short == "PartialUpdateAvroPayload",
     )
 
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptFile
-from headwater.hudi.merge.fold import Flags, Folded, Rows, Versions, fold, rounds
+from headwater.hudi.merge.fold import Flags, Folded, Rows, Versions, fold, last_of_each, rounds
 from headwater.hudi.merge.log_rows import IS_DELETED, LogRows
 from headwater.hudi.merge.ordering import ordering_values, ranks
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.properties import PartialUpdateMode
-from headwater.hudi.schema import COMMIT_TIME
+from headwater.hudi.schema import COMMIT_TIME, META_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def merge_slice(
         assert base is not None
         wins = _beats_base(log, folded.winner[matched], base, positions, rules)
     if gaps is not None:
-        return _merge_columns(log, folded, positions, matched, wins, base, rules, defaults or {})
+        latest = last_of_each(code, len(ids))
+        return _merge_columns(log, folded, latest, positions, matched, wins, base, rules, defaults or {})
     keeps_base = np.zeros(len(ids), bool)
     keeps_base[matched[~wins]] = True
     added = folded.winner[~log.deleted[folded.winner] & ~keeps_base]
@@ -193,6 +194,7 @@ def _equals_default(column: pa.ChunkedArray, default: object) -> Flags:
 def _merge_columns(
     log: LogRows,
     folded: Folded,
+    latest: Rows,
     positions: Rows,
     matched: Rows,
     wins: Flags,
@@ -220,11 +222,13 @@ def _merge_columns(
         gap = np.concatenate([log_gaps[index], base_gaps[index]])
         high = np.where(newer_wins, newer, np.maximum(base_number, 0))
         low = np.where(newer_wins, base_number, newer)
-        chosen = np.where(fills & gap[high] & (low >= 0), low, high)[keep]
+        chosen = np.where(fills & gap[high] & (low >= 0), low, high)
+        if rules.stamps_latest and name in META_COLUMNS:
+            chosen = np.where(log.deleted[latest], chosen, latest)
         values = pa.chunked_array(
             [*older.column(name).chunks, *base_rows.column(name).chunks], older.schema[index].type
         )
-        columns.append(values.take(pa.array(chosen)))
+        columns.append(values.take(pa.array(chosen[keep])))
     added = pa.Table.from_arrays(columns, schema=older.schema)
     return Merged(positions, added)
 
