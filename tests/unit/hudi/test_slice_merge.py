@@ -9,14 +9,17 @@ from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.log_rows import LogRows
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
-from headwater.hudi.properties import MergeMode
+from headwater.hudi.properties import MergeMode, PartialUpdateMode
 from headwater.hudi.schema import COMMIT_TIME
 
 BASE = pa.table({COMMIT_TIME: ["c1", "c2"], "key": ["a", "b"], "ts": [7, 7]})
 LOG = pa.table({COMMIT_TIME: ["c3", "c3"], "key": ["a", "b"], "ts": [2, 2]})
 
 
-def merge(instants: frozenset[str] | None, *, by_position: bool) -> Merged:
+BY_EVENT_TIME = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
+
+
+def merge(instants: frozenset[str] | None, *, by_position: bool, rules: MergeRules = BY_EVENT_TIME) -> Merged:
     none = np.zeros(LOG.num_rows, bool)
     keys, positions = (None, np.arange(2)) if by_position else (LOG.column("key"), None)
     log = LogRows(LOG, keys, positions, (LOG.column("ts"),), none, none, none, {})
@@ -25,7 +28,7 @@ def merge(instants: frozenset[str] | None, *, by_position: bool) -> Merged:
         return BASE.column(name).take(pa.array(positions))
 
     base = BaseRows(2, lambda: BASE.column("key"), column, lambda p: BASE.take(pa.array(p)), instants=instants)
-    return merge_slice(log, base, MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",)))
+    return merge_slice(log, base, rules)
 
 
 def test_late_version_loses_against_the_base_row() -> None:
@@ -40,3 +43,13 @@ def test_late_version_of_a_range_is_given_where_the_base_row_is_of_an_older_comm
         merged = merge(frozenset({"c2", "c3"}), by_position=by_position)
         assert merged.dropped.tolist() == []
         assert merged.added.column("key").to_pylist() == ["a"]
+
+
+def test_late_partial_update_stamps_the_row_that_it_loses_against() -> None:
+    """PartialUpdateAvroPayload takes the meta columns of the updating record, also where the stored one is newer."""
+    rules = MergeRules(
+        MergeMode.EVENT_TIME_ORDERING, ("ts",), partial=PartialUpdateMode.IGNORE_DEFAULTS, stamps_latest=True
+    )
+    merged = merge(None, by_position=False, rules=rules)
+    assert merged.added.column("ts").to_pylist() == [7, 7]
+    assert merged.added.column(COMMIT_TIME).to_pylist() == ["c3", "c3"]
