@@ -16,9 +16,10 @@ from headwater.hudi.parquet_footer import check_column_chunks
 from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
 
-BATCH_ROWS = 128 * 1024
-_BATCH_BYTES = 16 * 1024 * 1024
+BATCH_ROWS = 1024 * 1024
+_BATCH_BYTES = 8 * 1024 * 1024
 _BUFFER = 1024 * 1024
+_LARGE = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,13 @@ class ParquetBaseFile:
         with _Guard(self.storage.describe(self.path)):
             # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
             remote = not isinstance(self.storage.filesystem, pafs.LocalFileSystem)
+            source = self.storage.open(self.path)
             self._file = pq.ParquetFile(
-                self.storage.open(self.path),
+                source,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=remote,
-                buffer_size=0 if remote else _BUFFER,
+                # A buffered stream takes as much memory as a page says it has, up to 2 GiB if that is damaged.
+                buffer_size=0 if remote or source.size() < _LARGE else _BUFFER,
                 page_checksum_verification=True,
             )
             self.schema = self._file.schema_arrow.remove_metadata()
@@ -123,10 +126,15 @@ class ParquetBaseFile:
         return self._file.metadata.metadata or {}
 
     @cached_property
+    def _checked_metadata(self) -> pq.FileMetaData:
+        """The footer, of which Python may see the columns."""
+        check_column_chunks(self._file.metadata)
+        return self._file.metadata
+
+    @cached_property
     def _flat_columns(self) -> dict[str, int]:
         """Top-level columns of one leaf: the only ones whose statistics stand for the column itself."""
-        meta = self._file.metadata
-        check_column_chunks(meta)
+        meta = self._checked_metadata
         schema = meta.schema
         return {schema.column(i).path: i for i in range(meta.num_columns) if "." not in schema.column(i).path}
 
@@ -148,7 +156,9 @@ class ParquetBaseFile:
         with _Guard(self.storage.describe(self.path)):
             if not columns:
                 return pa.table({"": pa.nulls(sum(group.rows for group in groups))}).select([])
-            return self._file.read_row_groups([group.index for group in groups], columns=list(columns))
+            found = self._file.read_row_groups([group.index for group in groups], columns=list(columns))
+            _check_rows(found.num_rows, sum(group.rows for group in groups))
+            return found
 
     def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
         for group in groups:
@@ -162,10 +172,11 @@ class ParquetBaseFile:
                 for batch in found:
                     yield start, pa.Table.from_batches([batch])
                     start += batch.num_rows
+                _check_rows(start - group.start, group.rows)
 
     def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
-        meta = self._file.metadata.row_group(group.index)
+        meta = self._checked_metadata.row_group(group.index)
         wanted = set(columns)
         size = 0
         for index in range(meta.num_columns):
@@ -174,6 +185,12 @@ class ParquetBaseFile:
                 size += chunk.total_uncompressed_size
         per_row = max(size // max(group.rows, 1), 1)
         return int(max(min(_BATCH_BYTES // per_row, BATCH_ROWS), 1024))
+
+
+def _check_rows(found: int, declared: int) -> None:
+    """Arrow passes over pages of a type that it does not know, as a damaged page can seem to be."""
+    if found != declared:
+        raise ValueError(f"{found} rows where the footer says {declared}")
 
 
 def _rows_without_columns(rows: int) -> pa.Table:

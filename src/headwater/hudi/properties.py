@@ -309,7 +309,8 @@ def check_config(values: Mapping[str, str], where: str) -> TableConfig:
             "reader does not follow; rewrite the table with a full-record bootstrap"
         )
     if problems or version is None or layout is None or table_type is None or cdc is None:
-        raise InvalidTableConfig(f"{where}: cannot be used: " + "; ".join(problems) + ". Correct the file.")
+        shown = "; ".join(problem if len(problem) <= 400 else f"{problem[:400]}…" for problem in problems)
+        raise InvalidTableConfig(f"{where}: cannot be used: {shown}. Correct the file.")
     fields, kinds = _partition_fields(values)
     ordering = values.get("hoodie.table.ordering.fields") or values.get("hoodie.table.precombine.field") or ""
     return TableConfig(

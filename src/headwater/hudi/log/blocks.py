@@ -147,6 +147,9 @@ def _read_parquet(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
     try:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content())), page_checksum_verification=True)
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        if table.num_rows != file.metadata.num_rows:
+            # Arrow passes over pages of a type that it does not know, as a damaged page can seem to be.
+            raise ValueError(f"{table.num_rows} rows where its footer says {file.metadata.num_rows}")
         if target is None:
             return table
         wanted = target if columns is None else pa.schema([target.field(name) for name in columns])

@@ -20,7 +20,7 @@ from headwater.hudi.properties import TableConfig
 
 IS_DELETED, OPERATION = "_hoodie_is_deleted", "_hoodie_operation"
 _DELETE_OPERATIONS = ("D", "-U")
-_PART = 4 * 1024 * 1024
+_PART = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,10 @@ def _lsm(storage: Storage, folder: str) -> list[ArchivedInstant]:
     for name in _manifest_files(storage, folder):
         path = f"{folder}/{name}"
         try:
-            table = pq.read_table(pa.BufferReader(storage.read_buffer(path)), page_checksum_verification=True)
+            file = pq.ParquetFile(pa.BufferReader(storage.read_buffer(path)), page_checksum_verification=True)
+            table = file.read(use_threads=False)
+            if table.num_rows != file.metadata.num_rows:
+                raise ValueError(f"{table.num_rows} rows where its footer says {file.metadata.num_rows}")
             rows = table.select(_HISTORY.names).cast(_HISTORY).to_pylist()
         except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             if isinstance(error, HeadwaterError):
