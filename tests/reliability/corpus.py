@@ -134,7 +134,8 @@ def read_log(data: bytes, name: str = "fuzz.log") -> object:
 
 
 def _deletes(deletes: Any) -> object:
-    groups = [(group.rows.tolist(), group.values.to_pylist()) for group in deletes.groups]
+    # Dates past the year 9999 are values that Python has not got: `str` shows the numbers.
+    groups = [(group.rows.tolist(), str(group.values)) for group in deletes.groups]
     return deletes.key.to_pylist(), deletes.partition.to_pylist(), deletes.is_default.to_pylist(), groups
 
 

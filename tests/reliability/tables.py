@@ -1,18 +1,13 @@
-"""Where the fixture tables are, and copies of them that a test may damage."""
+"""The files of fixture tables that ship with the project, and copies of them that a test may damage."""
 
 from __future__ import annotations
 
-import os
 import re
-import zipfile
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests import places
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = ROOT / "tests" / "data"
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", ROOT.parent / "shared" / "fixtures")).resolve()
 # Every message of an error says what to do; these are the words for it.
 TO_DO = re.compile(
     r"\b(restore|give|set|correct|upgrade|downgrade|rebuild|rebuilt|rewrite|compact|register|name each|start at|refresh"
@@ -22,22 +17,11 @@ TO_DO = re.compile(
 )
 
 
-def archive_of(table: str) -> Path:
-    """The zip of a generated table or a stage of the bridge: the repository's own copy, else the one beside it."""
-    for folder in (SHIPPED, FIXTURES):
-        for kind in ("generated", "bridge"):
-            path = folder / kind / "tables" / f"{table}.zip"
-            if path.exists():
-                return path
-    pytest.fail(f"no fixture table {table} under {SHIPPED} or {FIXTURES}; set HEADWATER_FIXTURES to their folder")
-
-
 @cache
 def files_of(table: str) -> dict[str, bytes]:
-    """Path below the table's folder → content, sorted."""
-    with zipfile.ZipFile(archive_of(table)) as archive:
-        names = sorted(name for name in archive.namelist() if not name.endswith("/"))
-        return {name.removeprefix(f"{table}/"): archive.read(name) for name in names}
+    """Path below the folder of a generated table or of a stage of the bridge → content, sorted."""
+    # A stage's name tells the upgrade or downgrade that made it.
+    return places.files(f"bridge/{table}" if "__" in table else f"generated/{table}")
 
 
 def unpack(table: str, folder: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.reliability.thrift import page_bodies
 
 import headwater
 from headwater.errors import CorruptFile, HeadwaterError, InvalidTableConfig, StorageError
+from headwater.hudi.avro_wire import varint
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.hfile import block, checksum, compression
 from headwater.hudi.index.bucket import HashRing
@@ -106,6 +108,49 @@ def test_no_flipped_bit_of_a_footer_ends_the_process(tmp_path: Path) -> None:
             except CorruptFile as error:
                 messages.add(str(error))
     assert any("level histogram size mismatch" in message for message in messages)
+
+
+def with_first_page(data: bytes, *, compressed_size: int) -> bytes:
+    """The first page's header says that it is of type 15, which does not exist (yet), and so long."""
+    # i32 type, i32 uncompressed size, i32 compressed size, stop; what was behind is taken for the page
+    header = b"\x15\x1e\x15\x24\x15" + varint(compressed_size) + b"\0"
+    return data[:4] + header + data[4 + len(header) :]
+
+
+def page_of_unknown_type(data: bytes) -> bytes:
+    column = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0)
+    header = len(b"\x15\x1e\x15\x24\x15" + varint(column.total_compressed_size) + b"\0")
+    return with_first_page(data, compressed_size=column.total_compressed_size - header)
+
+
+def test_page_of_an_unknown_type_is_no_missing_row(tmp_path: Path) -> None:
+    """Arrow passes over such a page; a file of one column has fewer rows then, and nobody says so."""
+    storage = put(tmp_path, {"f.parquet": page_of_unknown_type(parquet_of(ROWS))})
+    file = open_base_file(storage, "f.parquet")
+    with pytest.raises(CorruptFile, match=r"0 rows where the footer says 100.*restore"):
+        file.read(["id"], file.row_groups)
+    with pytest.raises(CorruptFile, match=r"0 rows where the footer says 100.*restore"):
+        list(file.batches(["id"], file.row_groups))
+
+
+def test_page_of_an_unknown_type_is_no_missing_log_record() -> None:
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": ["null", "long"]}]})
+    headers = {Header.INSTANT_TIME: "001", Header.SCHEMA: schema}
+    written = write_block(BlockType.PARQUET_DATA, headers, page_of_unknown_type(parquet_of(ROWS)))
+    with pytest.raises(CorruptFile, match="0 rows where its footer says 100"):
+        read_data_block(next(scan_buffer(written, "f.log")))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell how much memory a process had")
+def test_page_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
+    import resource
+
+    storage = put(tmp_path, {"f.parquet": with_first_page(parquet_of(ROWS), compressed_size=1_500_000_000)})
+    file = open_base_file(storage, "f.parquet")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CorruptFile):
+        list(file.batches(["id"], file.row_groups))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
 def test_footer_whose_row_groups_do_not_add_up_is_corrupt(tmp_path: Path) -> None:
