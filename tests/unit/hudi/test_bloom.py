@@ -80,7 +80,7 @@ def test_meta_block_filter_of_a_metadata_file_contains_its_keys() -> None:
 @settings(max_examples=50, deadline=None)
 @given(
     keys=st.lists(st.text(max_size=20) | st.none(), max_size=30),
-    others=st.lists(st.text(max_size=20), max_size=30),
+    others=st.lists(st.text(max_size=20), max_size=30, unique=True),
     kind=st.sampled_from(["SIMPLE", "DYNAMIC_V0"]),
     room=st.integers(1, 40),
 )
