@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
-import zipfile
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests import places
 
 import headwater
 from headwater.demo import DEMO_TABLES, demo_table
 from headwater.errors import InstantNotFound, InvalidArgument
 
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", Path(__file__).parents[3] / "shared" / "fixtures"))
-
 
 def fixture_table(name: str, into: Path) -> headwater.Table:
-    archive = FIXTURES / "generated" / "tables" / f"{name}.zip"
-    if not archive.exists():
-        pytest.fail(f"no fixture {archive}; set HEADWATER_FIXTURES to the folder of the fixtures")
-    with zipfile.ZipFile(archive) as packed:
-        packed.extractall(into)
-        for item in packed.infolist():
-            written = datetime(*item.date_time, tzinfo=timezone.utc).timestamp()
-            os.utime(into / item.filename, (written, written))
-    return headwater.open(into / name)
+    return headwater.open(places.unpack(f"generated/{name}", into))
 
 
 def demo(name: str) -> headwater.Table:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import zipfile
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from tests import places
 
 import headwater
 from headwater.demo import DEMO_TABLES, demo_table
 from headwater.verify import Finding, Severity, VerifyReport, verify
-
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", Path(__file__).parents[3] / "shared" / "fixtures"))
 
 
 def copy(name: str, into: Path) -> Path:
@@ -23,15 +19,7 @@ def copy(name: str, into: Path) -> Path:
 
 
 def fixture_table(name: str, into: Path) -> Path:
-    archive = FIXTURES / "generated" / "tables" / f"{name}.zip"
-    if not archive.exists():
-        pytest.fail(f"no fixture {archive}; set HEADWATER_FIXTURES to the folder of the fixtures")
-    with zipfile.ZipFile(archive) as packed:
-        packed.extractall(into)
-        for item in packed.infolist():
-            written = datetime(*item.date_time, tzinfo=timezone.utc).timestamp()
-            os.utime(into / item.filename, (written, written))
-    return into / name
+    return places.unpack(f"generated/{name}", into)
 
 
 def check(path: Path, *, deep: bool = False) -> VerifyReport:

@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import random
-import zipfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import places
 
 from headwater.errors import CorruptFile, HeadwaterError, InvalidArgument, UnsupportedTable
 from headwater.hudi.hfile import BytesSource, HFileReader
 from headwater.hudi.index.bloom import BloomFilter
 
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", Path(__file__).parents[4] / "shared" / "fixtures"))
 TABLES = (
-    "generated/tables/idx_mdt_all_cow_v6_0150",
-    "generated/tables/mrg_commit_mor_v9_120",
-    "hudi/tables/sample_cow_v6_complexkeygen_hivestyle",
-    "hudi/tables/sample_cow_v8_simplekeygen_nonhivestyle",
-    "hudi/tables/sample_cow_v9_txns_complex_meta",
+    "generated/idx_mdt_all_cow_v6_0150",
+    "generated/mrg_commit_mor_v9_120",
+    "hudi/sample_cow_v6_complexkeygen_hivestyle",
+    "hudi/sample_cow_v8_simplekeygen_nonhivestyle",
+    "hudi/sample_cow_v9_txns_complex_meta",
 )
-
-
-def files(name: str, ending: str) -> Iterator[tuple[str, bytes]]:
-    path = FIXTURES / f"{name}.zip"
-    if not path.exists():
-        pytest.fail(f"no fixture {path}; set HEADWATER_FIXTURES to the folder that holds {name}.zip")
-    with zipfile.ZipFile(path) as archive:
-        for entry in archive.namelist():
-            if entry.endswith(ending) and not entry.startswith("__MACOSX"):
-                yield entry, archive.read(entry)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_footer_filter_contains_every_key_of_its_file_and_hardly_another(name: str) -> None:
     seen = 0
     others = pa.array([f"other-{random.Random(n).random()}-ü" for n in range(300)])
-    for path, data in files(name, ".parquet"):
-        if "/.hoodie/" in path:
+    for path, data in places.files(name, lambda path: path.endswith(".parquet")).items():
+        if path.startswith(".hoodie/"):
             continue
         file = pq.ParquetFile(io.BytesIO(data))
         footer = file.metadata.metadata or {}
@@ -66,7 +52,8 @@ def test_footer_filter_contains_every_key_of_its_file_and_hardly_another(name: s
 
 def test_meta_block_filter_of_a_metadata_file_contains_its_keys() -> None:
     seen = 0
-    for path, data in files("hudi/tables/sample_cow_v9_txns_nonpart_meta", ".hfile"):
+    name = "hudi/sample_cow_v9_txns_nonpart_meta"
+    for path, data in places.files(name, lambda path: path.endswith(".hfile")).items():
         file = HFileReader(BytesSource(data), path)
         text, kind = file.meta_block("bloomFilter"), file.file_info[b"bloomFilterTypeCode"].decode()
         assert text is not None

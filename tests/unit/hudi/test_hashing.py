@@ -5,13 +5,9 @@ from __future__ import annotations
 import functools
 import io
 import json
-import os
 import re
 import struct
-import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 
 import fastavro
 import numpy as np
@@ -20,54 +16,34 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import places
+from tests.unit.hudi.plain_log import AVRO, HFILE, log_blocks
 
 from headwater.errors import CorruptFile, InvalidArgument
 from headwater.hudi.hfile import BytesSource, HFileReader
 from headwater.hudi.index import bucket, hashing
 
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", Path(__file__).parents[4] / "shared" / "fixtures"))
-
 
 @functools.cache
 def table(name: str) -> dict[str, bytes]:
     """A fixture table's files by path below its root."""
-    path = FIXTURES / f"{name}.zip"
-    if not path.exists():
-        pytest.fail(f"no fixture {path}; set HEADWATER_FIXTURES to the folder that holds {name}.zip")
-    with zipfile.ZipFile(path) as files:
-        names = [entry for entry in files.namelist() if not entry.startswith("__MACOSX") and not entry.endswith("/")]
-        return {entry.split("/", 1)[1]: files.read(entry) for entry in names}
-
-
-def log_blocks(data: bytes) -> Iterator[tuple[int, dict[int, bytes], bytes]]:
-    """The blocks of a log file: type, header, content."""
-    at = 0
-    while at < len(data):
-        size, _version, kind, entries = struct.unpack_from(">qiii", data, at + 6)
-        place, header = at + 26, {}
-        for _ in range(entries):
-            key, length = struct.unpack_from(">ii", data, place)
-            header[key] = data[place + 8 : place + 8 + length]
-            place += 8 + length
-        (length,) = struct.unpack_from(">q", data, place)
-        yield kind, header, data[place + 8 : place + 8 + length]
-        at += 14 + size
+    return places.files(name)
 
 
 def hfiles(path: str, data: bytes) -> list[HFileReader]:
     """The HFile of a base file, or those in a log file."""
     if path.endswith(".hfile"):
         return [HFileReader(BytesSource(data), path)]
-    return [HFileReader(BytesSource(content), path) for kind, _, content in log_blocks(data) if kind == 4]
+    return [HFileReader(BytesSource(content), path) for kind, _, content in log_blocks(data) if kind == HFILE]
 
 
 INDEXED = (
-    "generated/tables/idx_mdt_all_cow_v6_0150",
-    "generated/tables/idx_secondary_mor_v8_102",
-    "generated/tables/idx_stats_mor_v9_120",
-    "hudi/tables/sample_cow_v9_txns_complex_meta",
-    "hudi/tables/sample_mor_avro_v9_txns_nonpart_meta",
-    "hudi/tables/mdtbasic_mor_avro_v8_nonpartitioned",
+    "generated/idx_mdt_all_cow_v6_0150",
+    "generated/idx_secondary_mor_v8_102",
+    "generated/idx_stats_mor_v9_120",
+    "hudi/sample_cow_v9_txns_complex_meta",
+    "hudi/sample_mor_avro_v9_txns_nonpart_meta",
+    "hudi/mdtbasic_mor_avro_v8_nonpartitioned",
 )
 
 
@@ -124,7 +100,7 @@ def test_smallest_java_int_maps_into_range() -> None:
 
 
 def test_column_stats_keys_are_those_of_the_files_they_describe() -> None:
-    files = table("hudi/tables/sample_cow_v9_txns_complex_meta")
+    files = table("hudi/sample_cow_v9_txns_complex_meta")
     stored = set()
     for path, data in files.items():
         if path.startswith(".hoodie/metadata/column_stats/") and path.endswith(".hfile"):
@@ -170,7 +146,7 @@ def test_xxhash_of_long_input() -> None:
 
 def test_simple_buckets_are_those_in_the_file_ids() -> None:
     seen = set()
-    for path, data in table("generated/tables/idx_bucket_mor_v6_0150").items():
+    for path, data in table("generated/idx_bucket_mor_v6_0150").items():
         if path.endswith(".parquet"):
             keys = pq.read_table(io.BytesIO(data), columns=["_hoodie_record_key"]).column(0)
             expected = bucket.bucket_of_file_id(path.rsplit("/", 1)[1])
@@ -209,7 +185,7 @@ def test_values_of_a_composite_key_may_hold_separators(key: str, values: list[st
 
 @pytest.mark.parametrize("name", ["idx_bucket_logonly_mor_v6_0150", "idx_bucket_logonly_mor_v9_120"])
 def test_hash_ring_finds_the_file_group_of_every_logged_key(name: str) -> None:
-    files = table(f"generated/tables/{name}")
+    files = table(f"generated/{name}")
     meta = next(path for path in files if path.endswith(".hashing_meta"))
     ring = bucket.HashRing.parse(files[meta])
     assert ring == bucket.HashRing.initial("", 2)
@@ -227,7 +203,7 @@ def test_hash_ring_finds_the_file_group_of_every_logged_key(name: str) -> None:
 def avro_log_keys(data: bytes) -> list[str]:
     keys = []
     for kind, header, content in log_blocks(data):
-        if kind == 3:
+        if kind == AVRO:
             schema, at = fastavro.parse_schema(json.loads(header[2])), 8
             while at < len(content):
                 (length,) = struct.unpack_from(">i", content, at)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import json
-import os
 import random
 import struct
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import places
+from tests.unit.hudi.plain_log import HFILE, log_blocks
 
 from headwater.errors import CorruptFile, HeadwaterError, InvalidArgument, MissingFile, UnsupportedTable
 from headwater.hudi.hfile import BytesSource, HFileReader, StorageSource, block, checksum, compression, write_hfile
@@ -23,7 +22,6 @@ from headwater.hudi.hfile.index import write_leaf, write_root
 from headwater.hudi.hfile.trailer import Trailer, write_file_info, write_trailer
 from headwater.storage.files import Storage
 
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", Path(__file__).parents[4] / "shared" / "fixtures"))
 RAW = (
     "hudi_1_0_hbase_2_4_13_1KB_GZ_10000_large_keys_deep_index",
     "hudi_1_0_hbase_2_4_13_1KB_GZ_20000_large_keys",
@@ -34,15 +32,9 @@ RAW = (
 )
 
 
-def fixtures() -> Path:
-    if not (FIXTURES / "hudi" / "manifest.json").exists():
-        pytest.fail(f"no fixtures at {FIXTURES}; set HEADWATER_FIXTURES to the folder that holds hudi/manifest.json")
-    return FIXTURES
-
-
 @functools.cache
 def raw(name: str) -> bytes:
-    return (fixtures() / "hudi" / "raw" / "hfile" / f"{name}.hfile").read_bytes()
+    return places.raw(f"hfile/{name}.hfile")
 
 
 def opened(data: bytes, name: str = "test.hfile") -> HFileReader:
@@ -51,28 +43,13 @@ def opened(data: bytes, name: str = "test.hfile") -> HFileReader:
 
 def metadata_hfiles() -> Iterator[tuple[str, bytes]]:
     """Every HFile of every fixture table's metadata table: base files and the contents of log blocks."""
-    for archive in sorted(fixtures().glob("*/tables/*.zip")):
-        with zipfile.ZipFile(archive) as files:
-            for name in files.namelist():
-                if "/.hoodie/metadata/" not in name or name.startswith("__MACOSX"):
-                    continue
-                if name.endswith(".hfile"):
-                    yield name, files.read(name)
-                elif ".log." in name:
-                    yield from ((f"{name}@{at}", content) for at, content in log_hfiles(files.read(name)))
-
-
-def log_hfiles(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while data[at : at + 6] == b"#HUDI#":
-        size, _version, kind, entries = struct.unpack_from(">qiii", data, at + 6)
-        place = at + 26
-        for _ in range(entries):
-            place += 8 + struct.unpack_from(">ii", data, place)[1]
-        (length,) = struct.unpack_from(">q", data, place)
-        if kind == 4:
-            yield at, data[place + 8 : place + 8 + length]
-        at += 14 + size
+    for table in (*places.every("generated"), *places.every("hudi")):
+        for path, data in places.files(table, lambda path: path.startswith(".hoodie/metadata/")).items():
+            if path.endswith(".hfile"):
+                yield f"{table}/{path}", data
+            elif ".log." in path:
+                contents = [content for kind, _, content in log_blocks(data) if kind == HFILE]
+                yield from ((f"{table}/{path} #{number}", content) for number, content in enumerate(contents))
 
 
 class CountingSource:
@@ -122,9 +99,7 @@ def crc_block(magic: bytes, payload: bytes, kind: int = checksum.CRC32C) -> byte
 
 @pytest.mark.parametrize("name", RAW)
 def test_raw_files_hold_what_their_manifest_says(name: str) -> None:
-    expected = json.loads((fixtures() / "hudi" / "manifest.json").read_text())["raw"][f"raw/hfile/{name}.hfile"][
-        "hfile"
-    ]
+    expected = places.manifest("hudi")["raw"][f"raw/hfile/{name}.hfile"]["hfile"]
     file = opened(raw(name))
     entries = list(file.scan())
     assert file.entry_count == len(entries) == expected["entries"]
@@ -292,9 +267,8 @@ def test_what_is_written_is_read_back(
 
 def test_written_files_have_the_layout_of_hudis_own_writer() -> None:
     """A file of Hudi 1.1 is taken apart and written again: same blocks, same sizes, same trailer up to gzip's bytes."""
-    with zipfile.ZipFile(fixtures() / "hudi" / "tables" / "sample_cow_v9_txns_nonpart_meta.zip") as archive:
-        name = next(name for name in archive.namelist() if "/column_stats/" in name and name.endswith(".hfile"))
-        theirs = archive.read(name)
+    files = places.files("hudi/sample_cow_v9_txns_nonpart_meta", lambda path: path.endswith(".hfile"))
+    theirs = next(data for path, data in files.items() if "/column_stats/" in path)
     file = opened(theirs)
     bloom = file.meta_block("bloomFilter")
     assert bloom is not None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests import places
 
 from headwater.hudi.avro_rows import decode_rows
 from headwater.hudi.log import (
@@ -28,44 +27,23 @@ from headwater.hudi.log import (
 )
 from headwater.storage.files import Storage
 
-ROOT = Path(__file__).parents[3]
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", ROOT / ".." / "shared" / "fixtures")).resolve()
+WITH_ARCHIVES = ("bridge/cow_archived_mdt__v6", "bridge/cow_archived_mdt__v9_to_v6")
 LOG_NAME = re.compile(r"(^|/)\.[^/]*\.(log|archive)\.\d+_[^/]*$")
-
-
-def zip_of(table: str) -> Path:
-    for folder in ("generated", "hudi", "bridge"):
-        path = FIXTURES / folder / "tables" / f"{table}.zip"
-        if path.exists():
-            return path
-    pytest.fail(f"no fixture table {table} under {FIXTURES}; set HEADWATER_FIXTURES to the folder of the fixtures")
 
 
 @cache
 def log_files(table: str) -> dict[str, bytes]:
-    with zipfile.ZipFile(zip_of(table)) as archive:
-        names = [name for name in archive.namelist() if LOG_NAME.search(name) and "__MACOSX" not in name]
-        return {name: archive.read(name) for name in sorted(names) if not name.endswith(".crc")}
-
-
-@cache
-def all_tables() -> tuple[str, ...]:
-    found = [
-        path.stem for folder in ("generated", "hudi") for path in sorted((FIXTURES / folder / "tables").glob("*.zip"))
-    ]
-    if not found:
-        pytest.fail(f"no fixture tables under {FIXTURES}; set HEADWATER_FIXTURES to the folder of the fixtures")
-    return (*found, "cow_archived_mdt__v6", "cow_archived_mdt__v9_to_v6")
+    return places.files(table, lambda path: LOG_NAME.search(path) and not path.endswith(".crc"))
 
 
 def all_blocks() -> Iterator[LogBlock]:
-    for table in all_tables():
+    for table in (*places.every("generated"), *places.every("hudi"), *WITH_ARCHIVES):
         for name, data in log_files(table).items():
             yield from scan_buffer(data, f"{table}:{name}")
 
 
-def blocks_of(table: str, *, metadata: bool = False) -> list[LogBlock]:
-    files = {name: data for name, data in log_files(table).items() if metadata or "/.hoodie/" not in f"/{name}"}
+def blocks_of(table: str) -> list[LogBlock]:
+    files = {name: data for name, data in log_files(table).items() if not name.startswith(".hoodie/")}
     return [block for name, data in files.items() for block in scan_buffer(data, name)]
 
 
@@ -110,9 +88,9 @@ def test_polars_and_fastavro_agree_on_every_avro_block() -> None:
 @pytest.mark.parametrize(
     ("table", "kinds"),
     [
-        ("corrupt_mid_mor_v6_120", ["CORRUPT", "AVRO_DATA"]),
-        ("corrupt_mid_mor_v9_120", ["CORRUPT", "AVRO_DATA"]),
-        ("corrupt_trunc_mor_v9_120", ["CORRUPT"]),
+        ("generated/corrupt_mid_mor_v6_120", ["CORRUPT", "AVRO_DATA"]),
+        ("generated/corrupt_mid_mor_v9_120", ["CORRUPT", "AVRO_DATA"]),
+        ("generated/corrupt_trunc_mor_v9_120", ["CORRUPT"]),
     ],
 )
 def test_corrupt_files_give_what_is_whole_in_them(table: str, kinds: list[str]) -> None:
@@ -122,7 +100,7 @@ def test_corrupt_files_give_what_is_whole_in_them(table: str, kinds: list[str]) 
 
 
 def test_archive_files_have_blocks_with_a_schema_and_no_instant() -> None:
-    for table in ("cow_archived_mdt__v6", "cow_archived_mdt__v9_to_v6"):
+    for table in WITH_ARCHIVES:
         files = {name: data for name, data in log_files(table).items() if ".archive." in name}
         assert files
         for name, data in files.items():
@@ -138,14 +116,14 @@ def test_ordering_values_of_deletes_have_the_type_that_hudi_gave_them() -> None:
         found = [read_delete_block(block) for block in blocks_of(table) if block.type == BlockType.DELETE]
         return {str(group.values.type) for deletes in found for group in deletes.groups}
 
-    assert types("ord_decimal_mor_v9_120") == {"decimal128(30, 15)"}
-    assert types("pay_mysqldebezium_mor_v9_120") == {"struct<field0: string, field1: int64>"}
-    assert types("isdel_event_mor_v9_120") == {"int64"}
-    assert types("mrg_event_mor_v9_120") == set()
+    assert types("generated/ord_decimal_mor_v9_120") == {"decimal128(30, 15)"}
+    assert types("generated/pay_mysqldebezium_mor_v9_120") == {"struct<field0: string, field1: int64>"}
+    assert types("generated/isdel_event_mor_v9_120") == {"int64"}
+    assert types("generated/mrg_event_mor_v9_120") == set()
 
 
 def test_late_rollback_drops_the_failed_write_before_the_good_one() -> None:
-    blocks = blocks_of("rb_late_mor_v6_0150")
+    blocks = blocks_of("generated/rb_late_mor_v6_0150")
     (command,) = (block for block in blocks if block.is_rollback)
     failed = [block for block in blocks if block.instant_time == command.target_instant]
     assert failed
@@ -157,7 +135,7 @@ def test_late_rollback_drops_the_failed_write_before_the_good_one() -> None:
 
 
 def test_log_compaction_replaces_the_blocks_it_names() -> None:
-    blocks = blocks_of("log_compaction_mor_v9_120")
+    blocks = blocks_of("generated/log_compaction_mor_v9_120")
     compacted = [block for block in blocks if block.compacted_times]
     kept = {block.instant_time for block in select_blocks(blocks, is_valid_instant=lambda instant: True)}
     gone = {time for block in compacted for time in block.compacted_times}
@@ -167,7 +145,9 @@ def test_log_compaction_replaces_the_blocks_it_names() -> None:
 
 
 def test_cdc_blocks_have_whole_rows_before_and_after() -> None:
-    blocks = [block for block in blocks_of("cdc_data_before_after_cow_v9_120") if block.type == BlockType.CDC_DATA]
+    blocks = [
+        block for block in blocks_of("generated/cdc_data_before_after_cow_v9_120") if block.type == BlockType.CDC_DATA
+    ]
     assert blocks
     for block in blocks:
         table = read_data_block(block)
@@ -177,10 +157,8 @@ def test_cdc_blocks_have_whole_rows_before_and_after() -> None:
 
 
 def test_lazy_scan_of_files_is_the_same(tmp_path: Path) -> None:
-    with zipfile.ZipFile(zip_of("log_positions_mor_v8_120")) as archive:
-        archive.extractall(tmp_path)
-    storage = Storage.at(tmp_path)
-    for path, data in log_files("log_positions_mor_v8_120").items():
+    storage = Storage.at(places.unpack("generated/log_positions_mor_v8_120", tmp_path))
+    for path, data in log_files("generated/log_positions_mor_v8_120").items():
         lazy, whole = list(scan_blocks(storage, path, lazy=True)), list(scan_buffer(data, path))
         assert [(b.offset, b.headers, bytes(b.content())) for b in lazy] == [
             (b.offset, b.headers, bytes(b.content())) for b in whole

@@ -7,14 +7,10 @@ import functools
 import io
 import itertools
 import json
-import os
 import random
 import re
-import struct
-import zipfile
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -24,6 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import places
+from tests.unit.hudi.plain_log import HFILE, log_blocks
 
 from headwater.errors import CorruptFile, HeadwaterError, UnsupportedTable
 from headwater.hudi.hfile import BytesSource, HFileReader
@@ -52,27 +50,21 @@ from headwater.hudi.metadata_table import (
 )
 from headwater.hudi.metadata_table.values import stat_value
 
-FIXTURES = Path(os.environ.get("HEADWATER_FIXTURES", Path(__file__).parents[4] / "shared" / "fixtures"))
 WHOLE = (
-    "generated/tables/idx_mdt_all_cow_v6_0150",
-    "generated/tables/idx_secondary_mor_v8_102",
-    "generated/tables/idx_stats_cow_v8_102",
-    "generated/tables/idx_stats_mor_v9_111",
-    "generated/tables/idx_stats_mor_v9_120",
-    "hudi/tables/sample_cow_v9_txns_complex_meta",
-    "hudi/tables/sample_cow_v9_txns_nonpart_meta",
-    "hudi/tables/mdtbasic_mor_avro_v8_nonpartitioned",
+    "generated/idx_mdt_all_cow_v6_0150",
+    "generated/idx_secondary_mor_v8_102",
+    "generated/idx_stats_cow_v8_102",
+    "generated/idx_stats_mor_v9_111",
+    "generated/idx_stats_mor_v9_120",
+    "hudi/sample_cow_v9_txns_complex_meta",
+    "hudi/sample_cow_v9_txns_nonpart_meta",
+    "hudi/mdtbasic_mor_avro_v8_nonpartitioned",
 )
 
 
 @functools.cache
 def table(name: str) -> dict[str, bytes]:
-    path = FIXTURES / f"{name}.zip"
-    if not path.exists():
-        pytest.fail(f"no fixture {path}; set HEADWATER_FIXTURES to the folder that holds {name}.zip")
-    with zipfile.ZipFile(path) as files:
-        names = [entry for entry in files.namelist() if not entry.startswith("__MACOSX") and not entry.endswith("/")]
-        return {entry.split("/", 1)[1]: files.read(entry) for entry in names}
+    return places.files(name)
 
 
 def hfiles(name: str, partition: str = r"\w+") -> Iterator[tuple[str, HFileReader, bytes]]:
@@ -95,18 +87,7 @@ def hfiles(name: str, partition: str = r"\w+") -> Iterator[tuple[str, HFileReade
 
 
 def hfile_blocks(data: bytes) -> Iterator[tuple[dict[int, bytes], bytes]]:
-    at = 0
-    while at < len(data):
-        size, _version, kind, entries = struct.unpack_from(">qiii", data, at + 6)
-        place, header = at + 26, {}
-        for _ in range(entries):
-            key, length = struct.unpack_from(">ii", data, place)
-            header[key] = data[place + 8 : place + 8 + length]
-            place += 8 + length
-        (length,) = struct.unpack_from(">q", data, place)
-        if kind == 4:
-            yield header, data[place + 8 : place + 8 + length]
-        at += 14 + size
+    return ((header, content) for kind, header, content in log_blocks(data) if kind == HFILE)
 
 
 def merged(name: str, partition: str) -> dict[str, Payload]:
@@ -176,7 +157,7 @@ def plain(value: Any) -> Any:
 
 
 def test_record_index_names_the_file_that_holds_the_record() -> None:
-    name = "hudi/tables/sample_cow_v9_txns_complex_meta"
+    name = "hudi/sample_cow_v9_txns_complex_meta"
     newest: dict[str, tuple[str, str, str]] = {}
     for path, data in table(name).items():
         if path.endswith(".parquet") and not path.startswith(".hoodie"):
@@ -194,7 +175,7 @@ def test_record_index_names_the_file_that_holds_the_record() -> None:
 
 
 def test_secondary_index_entries_have_both_keys() -> None:
-    entries = merged("generated/tables/idx_sec_updates_mor_v8_102", r"secondary_index_\w+")
+    entries = merged("generated/idx_sec_updates_mor_v8_102", r"secondary_index_\w+")
     assert entries
     for key, entry in entries.items():
         assert isinstance(entry, SecondaryEntry)
@@ -202,7 +183,7 @@ def test_secondary_index_entries_have_both_keys() -> None:
 
 
 def test_bloom_entries_open_as_the_filters_of_their_files() -> None:
-    name = "generated/tables/idx_mdt_all_cow_v6_0150"
+    name = "generated/idx_mdt_all_cow_v6_0150"
     texts = {
         (pq.ParquetFile(io.BytesIO(data)).metadata.metadata or {}).get(b"org.apache.hudi.bloomfilter")
         for path, data in table(name).items()
@@ -270,7 +251,7 @@ def from_columns(row: dict[str, Any]) -> ColumnStats:
 
 
 def newest_schema() -> bytes:
-    return next(iter(hfiles("hudi/tables/sample_cow_v9_txns_complex_meta", "column_stats")))[2]
+    return next(iter(hfiles("hudi/sample_cow_v9_txns_complex_meta", "column_stats")))[2]
 
 
 def written(record: dict[str, Any]) -> bytes:
@@ -435,7 +416,7 @@ def test_deleted_records_are_replaced_and_other_kinds_refused() -> None:
 
 def test_damaged_values_raise_only_errors_of_ours() -> None:
     chance = random.Random(5)
-    for partition, file, schema in list(hfiles("hudi/tables/sample_cow_v9_txns_nonpart_meta"))[::4]:
+    for partition, file, schema in list(hfiles("hudi/sample_cow_v9_txns_nonpart_meta"))[::4]:
         entries = list(file.scan())
         for _ in range(6):
             bad = []

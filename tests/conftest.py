@@ -1,0 +1,21 @@
+"""Says at the end of a run which fixtures it did without."""
+
+from __future__ import annotations
+
+import pytest
+from tests import places
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if places.is_there("hudi"):
+        return
+    reports = [*terminalreporter.stats.get("skipped", ()), *terminalreporter.stats.get("failed", ())]
+    lost = sum("the fixture set 'hudi' is not at" in str(report.longrepr) for report in reports)
+    terminalreporter.section("FIXTURES ARE MISSING", sep="!", red=True, bold=True)
+    terminalreporter.write_line(
+        f"THE FIXTURE SET `hudi` WAS NOT TESTED: IT IS NOT AT {places.OUTSIDE / 'hudi'}", red=True, bold=True
+    )
+    terminalreporter.write_line(
+        f"{lost} tests need it and had none of it; tests of all tables at once went without it. "
+        "To test it, set HEADWATER_FIXTURES to the folder that holds hudi/manifest.json."
+    )
