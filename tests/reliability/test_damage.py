@@ -22,6 +22,7 @@ from headwater.hudi.base_file import open_base_file
 from headwater.hudi.hfile import block, checksum, compression
 from headwater.hudi.index.bucket import HashRing
 from headwater.hudi.log import BlockType, Header, read_data_block, scan_buffer, write_block
+from headwater.hudi.metadata_table import decode_records
 from headwater.hudi.properties import load_config
 from headwater.hudi.schema import load_schema_history, resolve_schema
 from headwater.hudi.timeline import HudiTimeline, load_timeline
@@ -354,3 +355,9 @@ def test_backup_stands_in_for_properties_whose_checksum_does_not_fit(tmp_path: P
     damaged = data.replace(b"hoodie.table.name=clean", b"hoodie.table.name=cleam")
     storage = put(tmp_path, {PROPERTIES: damaged, f"{PROPERTIES}.backup": data})
     assert load_config(storage).name == "clean_mor_v6_0150"
+
+
+def test_secondary_record_under_a_key_of_another_index_names_its_file() -> None:
+    schema = '{"type": "record", "name": "HoodieMetadataRecord", "fields": [{"name": "type", "type": "int"}]}'
+    with pytest.raises(CorruptFile, match=r"f\.hfile: .*the key '3' has no separator; rebuild"):
+        list(decode_records([(b"3", bytes([7 * 2]))], schema, name="f.hfile"))

@@ -159,7 +159,7 @@ def decode_record(key: str, value: bytes | memoryview, parsed: Any, *, name: str
         payload = _payload(key, record)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, CorruptFile):
-            raise
+            raise CorruptFile(f"{name}: {error}") from error
         raise _undecodable(key, name, error) from error
     if payload is None:
         raise UnsupportedTable(
