@@ -219,7 +219,8 @@ def main() -> None:
             failed = Writer(spark, story, folder).run()
         written = time.perf_counter()
         reads = Reader(spark, story, folder, job["release"]).run() if (folder / table / ".hoodie").exists() else []
-        saved = {"story": story, "write_error": failed, "reads": reads}
+        known = commits(folder / table)
+        saved = {"story": story, "write_error": failed, "commits": known, "reads": reads}
         (folder / f"{table}.reads.{job['release']}.json").write_text(json.dumps(saved))
         took = {"write": round(written - started, 1), "read": round(time.perf_counter() - written, 1)}
         print(json.dumps({"done": table, "failed": failed, **took}), flush=True)

@@ -89,7 +89,6 @@ KINDS: Mapping[str, Kind] = {
     "int": Kind("int", pa.int32(), _integer(32)),
     "long": Kind("bigint", pa.int64(), _integer(64)),
     "short": Kind("smallint", pa.int32(), _integer(16)),
-    "byte": Kind("tinyint", pa.int32(), _integer(8)),
     "bool": Kind("boolean", pa.bool_(), lambda rng: rng.random() < 0.5),
     "float": Kind("float", pa.float32(), _float),
     "double": Kind("double", pa.float64(), _double),
