@@ -5,11 +5,13 @@ A reader gives a value that is equal for equal content, so that a silent change 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import io
 import os
 import random
 import re
+import shutil
 import struct
 import tempfile
 from collections import Counter
@@ -75,6 +77,7 @@ def scratch() -> Path:
     """A folder in memory where there is one; the process that made it removes it."""
     memory = Path("/dev/shm")
     folder = tempfile.mkdtemp(prefix="headwater-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
