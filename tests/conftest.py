@@ -7,7 +7,7 @@ from tests import places
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if places.is_there("hudi"):
+    if places.is_there("hudi") or terminalreporter.config.option.collectonly:
         return
     reports = [*terminalreporter.stats.get("skipped", ()), *terminalreporter.stats.get("failed", ())]
     lost = sum("the fixture set 'hudi' is not at" in str(report.longrepr) for report in reports)
