@@ -280,7 +280,7 @@ def arrow_field(name: str, node: AvroType, where: str) -> pa.Field:
     return pa.field(name, arrow_type(node, where), nullable=nullable)
 
 
-_ARROW = {
+ARROW_OF_PRIMITIVES = {
     "null": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -289,6 +289,9 @@ _ARROW = {
     "double": pa.float64(),
     "string": pa.string(),
     "bytes": pa.binary(),
+}
+_ARROW = {
+    **ARROW_OF_PRIMITIVES,
     "date": pa.date32(),
     "time-millis": pa.time32("ms"),
     "time-micros": pa.time64("us"),

@@ -18,7 +18,18 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import UnsupportedTable
-from headwater.hudi.avro_schema import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union, is_null
+from headwater.hudi.avro_schema import (
+    ARROW_OF_PRIMITIVES,
+    Array,
+    AvroType,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Union,
+    is_null,
+)
 
 
 def varint(number: int) -> bytes:
@@ -127,7 +138,7 @@ def arrow_type(node: AvroType) -> pa.DataType:
     """The Arrow type of what fastavro gives for the wire schema."""
     match node:
         case Primitive():
-            return _PLAIN[node.kind]
+            return ARROW_OF_PRIMITIVES[node.kind]
         case Fixed():
             return pa.binary()
         case Enum():
@@ -147,18 +158,6 @@ def arrow_type(node: AvroType) -> pa.DataType:
 
 def _struct(fields: list[tuple[str, AvroType]]) -> pa.DataType:
     return pa.struct([(key, arrow_type(node)) for key, node in fields if smallest(node)])
-
-
-_PLAIN = {
-    "null": pa.null(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "bytes": pa.binary(),
-}
 
 
 def plain_values(node: AvroType) -> Callable[[Any], Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -213,13 +214,28 @@ def _column_statistics(statistics: Any, rows: int) -> ColumnStatistics | None:
 
 
 @dataclass
-class OrcBaseFile:
-    """An ORC file; its stripes are the row groups."""
+class _OneGroup(ABC):
+    """A file that is read as one row group, whose statistics are not known."""
 
     storage: Storage
     path: str
     row_groups: tuple[RowGroup, ...] = field(init=False)
     schema: pa.Schema = field(init=False)
+
+    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]:
+        return {}
+
+    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table:
+        tables = [table for _, table in self.batches(columns, groups)]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]: ...
+
+
+@dataclass
+class OrcBaseFile(_OneGroup):
+    """An ORC file."""
 
     def __post_init__(self) -> None:
         from pyarrow import orc
@@ -237,13 +253,6 @@ class OrcBaseFile:
     def footer(self) -> Mapping[bytes, bytes]:
         return self._file.metadata.metadata if hasattr(self._file.metadata, "metadata") else {}
 
-    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]:
-        return {}
-
-    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table:
-        tables = [table for _, table in self.batches(columns, groups)]
-        return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
-
     def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
         if not list(groups):
             return
@@ -259,13 +268,8 @@ class OrcBaseFile:
 
 
 @dataclass
-class LanceBaseFile:
+class LanceBaseFile(_OneGroup):
     """A Lance file, through the `lance` extra."""
-
-    storage: Storage
-    path: str
-    row_groups: tuple[RowGroup, ...] = field(init=False)
-    schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
         try:
@@ -287,13 +291,6 @@ class LanceBaseFile:
     @property
     def footer(self) -> Mapping[bytes, bytes]:
         return {}
-
-    def statistics(self, group: RowGroup) -> dict[str, ColumnStatistics]:
-        return {}
-
-    def read(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> pa.Table:
-        tables = [table for _, table in self.batches(columns, groups)]
-        return pa.concat_tables(tables) if tables else self.schema.empty_table().select(list(columns))
 
     def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]:
         if not list(groups):
