@@ -25,8 +25,13 @@ class PlanStep:
     def skipped(self) -> int:
         return self.total - self.kept
 
+    @property
+    def amount(self) -> str:
+        """How much was kept of how much."""
+        return f"{self.kept} of {counted(self.total, self.unit)}"
+
     def __str__(self) -> str:
-        text = f"{self.name}: {self.kept} of {self.total} {self.unit}"
+        text = f"{self.name}: {self.amount}"
         return f"{text} ({self.note})" if self.note else text
 
 
@@ -70,11 +75,26 @@ class ScanPlan:
         if self.limit is not None:
             lines.append(f"  limit      {self.limit}")
         lines += [f"  {step}" for step in self.steps]
-        with_logs = sum(1 for t in self.tasks if isinstance(t.slice, FileSlice) and t.slice.delta_files)
-        lines.append(
-            f"  read       {len(self.tasks)} slices, {with_logs} of them merged with logs, {_size(self.bytes)}"
-        )
+        lines.append(f"  read       {self.reads}, {_size(self.bytes)}")
         return "\n".join(lines)
+
+    @property
+    def reads(self) -> str:
+        """How many slices are read, and how many of them merged."""
+        text = counted(len(self.tasks), "slices")
+        with_logs = sum(1 for t in self.tasks if isinstance(t.slice, FileSlice) and t.slice.delta_files)
+        if not with_logs:
+            return text
+        return f"{text}, merged with its logs" if len(self.tasks) == 1 else f"{text}, {with_logs} of them with logs"
+
+
+def counted(count: int, plural: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "slices"), counted(2, "keys")
+    ('1 slice', '2 keys')
+    """
+    return f"{count} {plural.removesuffix('s') if count == 1 else plural}"
 
 
 def _some(names: Sequence[str], most: int = 12) -> str:

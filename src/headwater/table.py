@@ -333,8 +333,10 @@ class Scan:
         report = index.report
         steps = [
             PlanStep("prune partitions", report.partitions_total, report.partitions_kept, "partitions"),
+            # Statistics of partitions spare their listing.
+            *(step for step in report.steps if step.unit == "partitions"),
             PlanStep("list slices", report.slices_total, report.slices_total, "slices", self._listed_by()),
-            *(PlanStep(f"prune by {s.name}", s.total, s.kept, _unit(s.name), s.note) for s in report.steps),
+            *(step for step in report.steps if step.unit != "partitions"),
         ]
         plan = ScanPlan(
             self.table.name, self.mode, output, instant, instants, filters, self.limit, tuple(steps), tuple(tasks)
@@ -349,10 +351,6 @@ class Scan:
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch if batch.schema.equals(schema) else batch.cast(schema)
-
-
-def _unit(step: str) -> str:
-    return "partitions" if step.startswith("partition") else "slices"
 
 
 def _need(package: str) -> None:

@@ -54,15 +54,7 @@ def _open(out: Console, name: str) -> Table:
 def _trips(out: Console) -> None:
     table = _open(out, "trips")
     first, _, third, *_ = DEMO_TABLES["trips"].instants
-    now = _read(table.scan(columns=_COLUMNS))
-    _side_by_side(
-        out,
-        _titled("snapshot", "scan()", _rows(now)),
-        _titled(
-            f"as of {_clock(first)}", "scan(as_of=…)", _rows(_read(table.scan(columns=_COLUMNS, as_of=first)), now)
-        ),
-        _titled(f"since {_clock(third)}", "incremental(…)", _rows(_read(table.incremental(third, columns=_COLUMNS)))),
-    )
+    _side_by_side(out, *_reads(table, _COLUMNS, as_of=first, since=third))
     out.print()
     _why(out, table, ["city = 'sf' AND price > 5", "price > 5"])
 
@@ -70,13 +62,9 @@ def _trips(out: Console) -> None:
 def _orders(out: Console) -> None:
     table = _open(out, "orders")
     first = DEMO_TABLES["orders"].instants[0]
-    names = ("id", "name", "price")
-    now = _read(table.scan(columns=names))
     _side_by_side(
         out,
-        _titled("snapshot", "scan()", _rows(now)),
-        _titled(f"as of {_clock(first)}", "scan(as_of=…)", _rows(_read(table.scan(columns=names, as_of=first)), now)),
-        _titled(f"since {_clock(first)}", "incremental(…)", _rows(_read(table.incremental(first, columns=names)))),
+        *_reads(table, ("id", "name", "price"), as_of=first, since=first),
         _titled(f"each change since {_clock(first)}", "changes(…)", _changes(_read(table.changes(first)))),
         gap=2,
     )
@@ -102,13 +90,15 @@ def _stats(out: Console) -> None:
 def _legacy(out: Console) -> None:
     table = _open(out, "legacy")
     then = DEMO_TABLES["legacy"].instants[-3]
-    now = _read(table.scan(columns=_COLUMNS))
-    _side_by_side(
-        out,
-        _titled("snapshot", "scan()", _rows(now)),
-        _titled(f"as of {_clock(then)}", "scan(as_of=…)", _rows(_read(table.scan(columns=_COLUMNS, as_of=then)), now)),
-        _titled(f"since {_clock(then)}", "incremental(…)", _rows(_read(table.incremental(then, columns=_COLUMNS)))),
-    )
+    _side_by_side(out, *_reads(table, _COLUMNS, as_of=then, since=then))
+
+
+def _reads(table: Table, columns: Sequence[str], *, as_of: str, since: str) -> Iterable[RenderableType]:
+    """The rows now, at a time before, and those changed since."""
+    now, then = _read(table.scan(columns=columns)), _read(table.scan(columns=columns, as_of=as_of))
+    yield _titled("snapshot", "scan()", _rows(now))
+    yield _titled(f"as of {_clock(as_of)}", "scan(as_of=…)", _rows(then, now))
+    yield _titled(f"since {_clock(since)}", "incremental(…)", _rows(_read(table.incremental(since, columns=columns))))
 
 
 def _read(scan: Scan) -> list[dict[str, Any]]:
@@ -176,11 +166,6 @@ def _why(out: Console, table: Table, filters: Sequence[str], title: str | None =
 def _steps(plan: ScanPlan) -> Iterable[Text]:
     for step in plan.steps:
         if step.total:
-            line = Text(
-                f"    {step.name:<30} {step.kept} of {step.total} {step.unit}", "green" if step.skipped else "dim"
-            )
+            line = Text(f"    {step.name:<30} {step.amount}", "green" if step.skipped else "dim")
             yield line.append(f"  {step.note}" if step.note else "", style="dim")
-    with_logs = sum(1 for task in plan.tasks if len(getattr(task.slice, "delta_files", ())) > 0)
-    slices = "1 slice" if len(plan.tasks) == 1 else f"{len(plan.tasks)} slices"
-    merged = "" if not with_logs else ", with its logs" if len(plan.tasks) == 1 else f", {with_logs} of them with logs"
-    yield Text(f"    {'read':<30} {slices}{merged}")
+    yield Text(f"    {'read':<30} {plan.reads}")

@@ -13,10 +13,11 @@ from headwater.hudi.changes_plan import plan_changes
 from headwater.hudi.keys import describe_partition
 from headwater.hudi.listing import Listing
 from headwater.hudi.metadata_table.reader import MetadataTable
-from headwater.hudi.pruning import PruneStep, SlicePruner
+from headwater.hudi.pruning import SlicePruner
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.timeline import HudiTimeline
 from headwater.hudi.view import Horizon, ListedFile, build_groups
+from headwater.plan import PlanStep
 from headwater.spec.expressions import (
     And,
     Expression,
@@ -45,7 +46,7 @@ class PruningReport:
     partitions_total: int = 0
     partitions_kept: int = 0
     slices_total: int = 0
-    steps: list[PruneStep] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

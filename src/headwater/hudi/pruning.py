@@ -24,23 +24,14 @@ from headwater.hudi.metadata_table.reader import (
 )
 from headwater.hudi.metadata_table.records import ColumnStats
 from headwater.hudi.properties import TableConfig
-from headwater.hudi.schema import RECORD_KEY, TableSchema
+from headwater.hudi.schema import TableSchema
+from headwater.plan import PlanStep, counted
 from headwater.spec.expressions import Expression, Match, evaluate_statistics, referenced
 from headwater.spec.model import FileSlice, PartitionDescriptor
 from headwater.spec.statistics import ColumnStatistics
 
 # A float that became a double went through its text: the two differ by less than this part of the value.
 _FLOAT_ERROR = 2e-7
-
-
-@dataclass
-class PruneStep:
-    """What one pass did."""
-
-    name: str
-    total: int = 0
-    kept: int = 0
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class SlicePruner:
     metadata: MetadataTable
     newest: bool
     """Whether the read is of the newest state: some indexes know no other."""
-    steps: list[PruneStep] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
 
     def partitions(self, found: Sequence[PartitionDescriptor], bound: Expression) -> list[PartitionDescriptor]:
         """Partitions whose statistics allow a match; their files need not even be listed otherwise."""
@@ -74,12 +65,15 @@ class SlicePruner:
             }
             if evaluate_statistics(bound, known) is not Match.NO:
                 kept.append(descriptor)
-        self.steps.append(PruneStep("partition statistics", len(found), len(kept), f"on {', '.join(columns)}"))
+        self._note("partition statistics", found, kept, f"on {', '.join(columns)}", "partitions")
         return kept
 
     def slices(self, slices: Sequence[FileSlice], bound: Expression) -> list[FileSlice]:
         kept = self._by_key(list(slices), bound)
         return self._by_statistics(kept, bound)
+
+    def _note(self, by: str, given: Sequence[object], kept: Sequence[object], note: str, unit: str = "slices") -> None:
+        self.steps.append(PlanStep(f"prune by {by}", len(given), len(kept), unit, note))
 
     def _may_use(self, index: str) -> bool:
         # Renamed columns have statistics under their old names: the base files' own are used there instead.
@@ -99,7 +93,7 @@ class SlicePruner:
         if self._may_use_record_index():
             places = {(found.partition, found.file_id) for found in self.metadata.locations(keys).values()}
             kept = [s for s in slices if (s.group.partition, s.group.file_id) in places]
-            self.steps.append(PruneStep("record index", len(slices), len(kept), f"{len(keys)} keys"))
+            self._note("record index", slices, kept, counted(len(keys), "keys"))
             return kept
         if not self.metadata.has(BLOOM_FILTERS):
             return slices
@@ -112,7 +106,7 @@ class SlicePruner:
             bloom = blooms.get((slice_.group.partition, name))
             if bloom is None or any(bloom.open(name).might_contain(texts).to_pylist()):
                 kept.append(slice_)
-        self.steps.append(PruneStep("bloom filters", len(slices), len(kept), f"{len(keys)} keys"))
+        self._note("bloom filters", slices, kept, counted(len(keys), "keys"))
         return kept
 
     def _may_use_record_index(self) -> bool:
@@ -131,7 +125,7 @@ class SlicePruner:
             values = wanted_values(bound, str(fields[0]))
             if values is not None:
                 keys = self.metadata.secondary_keys(name, values)
-                self.steps.append(PruneStep(f"secondary index {name}", len(keys), len(keys), f"{len(values)} values"))
+                self._note(f"secondary index {name}", keys, keys, counted(len(values), "values"), "keys")
                 return keys
         return None
 
@@ -148,7 +142,7 @@ class SlicePruner:
             known = self._of_slice(slice_, columns, stats)
             if evaluate_statistics(bound, known) is not Match.NO:
                 kept.append(replace(slice_, statistics=known))
-        self.steps.append(PruneStep("column statistics", len(slices), len(kept), f"on {', '.join(columns)}"))
+        self._note("column statistics", slices, kept, f"on {', '.join(columns)}")
         return kept
 
     def _of_slice(
@@ -216,6 +210,3 @@ def _bound(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_binary(kind):
         return value if isinstance(value, bytes) else None
     return None
-
-
-__all__ = ["RECORD_KEY", "PruneStep", "SlicePruner"]
