@@ -111,6 +111,17 @@ def test_explain_tells_what_was_skipped() -> None:
     assert "1 of 3 partitions" in run("explain", "demo:trips", "--filter", "city = 'sf'").stdout
 
 
+def test_explain_tells_the_passes_in_the_order_they_run() -> None:
+    text = run("explain", "demo:stats", "--filter", "id > 20").stdout
+    assert re.findall(r"^  (\w[\w ]+): (.*)$", text, re.MULTILINE) == [
+        ("prune partitions", "4 of 4 partitions"),
+        ("prune by partition statistics", "1 of 4 partitions (on id)"),
+        ("list slices", "1 of 1 slice (by the metadata table)"),
+        ("prune by column statistics", "1 of 1 slice (on id)"),
+    ]
+    assert re.search(r"^  read +1 slice, [\d.]+ KB$", text, re.MULTILINE)
+
+
 def test_explain_of_changes_names_the_commits() -> None:
     found = as_json("explain", "demo:orders", "--changes", "--since", "20261115073236363")
     assert isinstance(found, dict)
@@ -174,6 +185,15 @@ def test_read_optimized_leaves_logs_out() -> None:
 def test_since_and_until_read_what_changed() -> None:
     assert {row["id"] for row in rows_of("demo:trips", "--since", TRIPS[2])} == {2, 5, 31}
     assert {row["id"] for row in rows_of("demo:trips", "--since", TRIPS[1], "--until", TRIPS[2])} == {1, 4}
+
+
+def test_cleaned_range_is_an_error_unless_what_is_left_will_do() -> None:
+    cleaned = ("demo:legacy", "--until", "20261115082939352")
+    for told in ((), ("--if-cleaned", "raise")):
+        result = run("read", *cleaned, *told)
+        assert result.exit_code == 2
+        assert "the earliest instant that can still be read is 20261115082951661" in result.stderr
+    assert rows_of(*cleaned, "--if-cleaned", "best_effort") == []
 
 
 def test_changes_carry_the_rows_before_and_after() -> None:
@@ -306,6 +326,9 @@ def test_debug_shows_the_traceback() -> None:
         ("read", "demo:trips", "--mode", "snapshot", "--changes"),
         ("read", "demo:orders", "--changes", "--columns", "id"),
         ("read", "demo:trips", "--format", "table", "--out", "x"),
+        ("read", "demo:legacy", "--if-cleaned", "best_effort"),
+        ("read", "demo:orders", "--changes", "--if-cleaned", "best_effort"),
+        ("read", "demo:legacy", "--since", "20261115082939352", "--if-cleaned", "guess"),
     ],
 )
 def test_wrong_calls_exit_with_2(args: tuple[str, ...]) -> None:

@@ -31,6 +31,13 @@ class Mode(str, Enum):
     read_optimized = "read_optimized"
 
 
+class IfCleaned(str, Enum):
+    """What to do where files of a range are gone."""
+
+    raise_ = "raise"
+    best_effort = "best_effort"
+
+
 FilterOption = Annotated[
     str | None, typer.Option("--filter", metavar="SQL", help="Only rows that match, as in a WHERE clause.")
 ]
@@ -48,6 +55,15 @@ SinceOption = Annotated[
 UntilOption = Annotated[
     str | None,
     typer.Option("--until", metavar="WHEN", help="The end of the range: up to and with this commit or time."),
+]
+IfCleanedOption = Annotated[
+    IfCleaned | None,
+    typer.Option(
+        "--if-cleaned",
+        help="Where files of the range were cleaned: raise an error (the default), or best_effort: give the rows that "
+        "are left.",
+        show_default=False,
+    ),
 ]
 ChangesOption = Annotated[
     bool,
@@ -78,6 +94,7 @@ class _Asked:
     mode: Mode | None
     since: str | None
     until: str | None
+    if_cleaned: IfCleaned | None
     changes: bool
 
     def scan(self, table: Table, *, meta: bool, most: int | None = None) -> Scan:
@@ -88,6 +105,8 @@ class _Asked:
             raise typer.BadParameter("--as-of reads one point in time; leave it out, or leave the range out")
         if (in_range or self.changes) and self.mode is not None:
             raise typer.BadParameter("--mode is for snapshots; --since, --until and --changes read a range")
+        if self.if_cleaned is not None and (self.changes or not in_range):
+            raise typer.BadParameter("--if-cleaned goes with --since or --until, and not with --changes")
         if self.changes:
             if names is not None:
                 raise typer.BadParameter(
@@ -95,7 +114,10 @@ class _Asked:
                 )
             return table.changes(self.since, self.until, filter=self.filter, limit=limit)
         if in_range:
-            scan = table.incremental(self.since, self.until, filter=self.filter, columns=names, limit=limit)
+            if_cleaned = (self.if_cleaned or IfCleaned.raise_).value
+            scan = table.incremental(
+                self.since, self.until, filter=self.filter, columns=names, limit=limit, if_cleaned=if_cleaned
+            )
         else:
             mode = (self.mode or Mode.snapshot).value
             scan = table.scan(filter=self.filter, columns=names, as_of=self.as_of, limit=limit, mode=mode)
@@ -113,6 +135,7 @@ def read(
     mode: ModeOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    if_cleaned: IfCleanedOption = None,
     changes: ChangesOption = False,
     format: FormatOption = None,
     out: OutOption = None,
@@ -122,7 +145,7 @@ def read(
     debug: Debug = False,
 ) -> None:
     """Rows of a table: as it is, as it was, or what changed. JSON is one object a line."""
-    asked = _Asked(filter, columns, limit, as_of, mode, since, until, changes)
+    asked = _Asked(filter, columns, limit, as_of, mode, since, until, if_cleaned, changes)
     form = format_of(format, out, for_programs=output is Output.json)
     opened = open_named(table, no_metadata)
     if form is Format.table:
@@ -159,13 +182,14 @@ def explain(
     mode: ModeOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    if_cleaned: IfCleanedOption = None,
     changes: ChangesOption = False,
     output: OutputOption = Output.text,
     no_metadata: NoMetadata = False,
     debug: Debug = False,
 ) -> None:
     """What a read would do: each planning pass, what it kept and why. No row is read."""
-    asked = _Asked(filter, columns, limit, as_of, mode, since, until, changes)
+    asked = _Asked(filter, columns, limit, as_of, mode, since, until, if_cleaned, changes)
     plan = asked.scan(open_named(table, no_metadata), meta=True).plan()
     if output is Output.json:
         print_json(plan_document(plan))
