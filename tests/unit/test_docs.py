@@ -26,6 +26,19 @@ def test_paths_in_the_readme_exist() -> None:
         assert (REPOSITORY / path).exists(), path
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_targets_of_make_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE))
+    asked = re.findall(r"(?:^    |`)make ([a-z]+(?: [a-z]+)*)", page.read_text("utf-8"), re.MULTILINE)
+    assert {target for call in asked for target in call.split()} <= targets
+
+
+def test_architecture_has_a_row_for_every_module_at_the_top() -> None:
+    modules = {path.stem for path in (REPOSITORY / "src" / "headwater").glob("[a-z]*") if path.suffix in ("", ".py")}
+    rows = re.findall(r"^\| (`.*?`) \|", (REPOSITORY / "docs" / "architecture.md").read_text("utf-8"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == modules
+
+
 def test_every_promise_is_cited_by_a_test() -> None:
     promised = re.findall(r"^\*\*(R\d+)\.", (REPOSITORY / "docs" / "reader-spec.md").read_text("utf-8"), re.MULTILINE)
     assert promised == [f"R{number}" for number in range(1, len(promised) + 1)]
