@@ -92,7 +92,7 @@ def _read(path: Path, read: Mapping[str, Any], metadata: bool) -> pa.Table:
     if read["mode"] == "filter":
         import headwater
 
-        return headwater.open(path, metadata=metadata).scan(filter=read["opts"]["filter"]).to_arrow()
+        return headwater.open(path, metadata=metadata).scan(**read["opts"]).to_arrow()
     return read_table(str(path), read["mode"], metadata=metadata, **read["opts"])
 
 

@@ -143,8 +143,9 @@ class Reader:
             found.append(self.incremental("incremental", start, end, {}))
             if self.story["cdc"]:
                 found.append(self.incremental("cdc", start, end, {"hoodie.datasource.query.incremental.format": "cdc"}))
-        for text in self.story["filters"]:
-            found.append(self.read("filter", {"filter": text}, {"hoodie.enable.data.skipping": "false"}, text))
+        for text, columns in self.story["filters"]:
+            opts = {"filter": text, "columns": columns}
+            found.append(self.read("filter", opts, {"hoodie.enable.data.skipping": "false"}))
         return found
 
     def ranges(self, known: list[dict[str, str]], rng: random.Random) -> list[tuple[Any, Any]]:
@@ -171,13 +172,11 @@ class Reader:
             },
         )
 
-    def read(
-        self, mode: str, opts: dict[str, Any], options: dict[str, str] | None = None, where: str | None = None
-    ) -> dict[str, Any]:
+    def read(self, mode: str, opts: dict[str, Any], options: dict[str, str] | None = None) -> dict[str, Any]:
         try:
             frame: DataFrame = self.spark.read.format("hudi").options(**(options or {})).load(str(self.path))
-            if where is not None:
-                frame = frame.where(where)
+            if mode == "filter":
+                frame = frame.where(opts["filter"]).select(*(opts["columns"] or ["*"]))
             rows = [plain(row.asDict(recursive=True)) for row in frame.collect()]
         except Exception as error:
             return {"mode": mode, "opts": opts, "error": brief(error)}

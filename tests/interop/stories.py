@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.fixtures.random_filters import FilterMaker
-from tests.interop.values import KINDS, PLAIN, Kind, maybe, to_json
+from tests.interop.values import KINDS, PLAIN, WIDER, Kind, maybe, to_json
 
 VERSIONS = {"0.15.0": (6,), "1.0.2": (8,), "1.1.1": (9,), "1.2.0": (9, 9, 9, 8, 6)}
 """The table versions that a release writes here; one that stands there twice comes up more often."""
@@ -66,6 +66,11 @@ SERVICES: dict[str, dict[str, str]] = {
         "hoodie.clustering.inline.max.commits": "1",
         "hoodie.clustering.plan.strategy.small.file.limit": "1000000",
     },
+    "scheduled clustering": {
+        "hoodie.clustering.schedule.inline": "true",
+        "hoodie.clustering.inline.max.commits": "1",
+        "hoodie.clustering.plan.strategy.small.file.limit": "1000000",
+    },
     "cleaning": {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"},
     "archiving": {
         "hoodie.clean.automatic": "true",
@@ -76,6 +81,9 @@ SERVICES: dict[str, dict[str, str]] = {
         "hoodie.keep.max.commits": "3",
     },
 }
+
+
+_WIDER = {KINDS[narrow].ddl: KINDS[wide] for narrow, wide in WIDER.items()}
 
 
 def make_story(release: str, seed: int) -> dict[str, Any]:
@@ -170,7 +178,7 @@ class _Story:
 
     def _ordering_and_merging(self) -> None:
         types = ["int", "long", "string"] if self.cdc else list(ORDERINGS)
-        if self.version == 8 and self.mor and "decimal" in types:
+        if "decimal" in types and not (self.mor and self.version == 9):
             types.remove("decimal")  # Hudi cannot upsert into such a table (Fixed cannot be cast to BigDecimal)
         self.ordering_type = self.rng.choice(types)
         self.ordering = ["ts"]
@@ -223,8 +231,13 @@ class _Story:
             self.options["hoodie.parquet.small.file.limit"] = "0"
         if self.chance(0.2) and self.keygen != "auto" and self.meta_fields:
             self.options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+            if self.mor and self.chance(0.3):
+                self.options["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
         elif self.chance(0.3) and self.meta_fields:
             self.options["hoodie.index.type"] = self.rng.choice(("BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"))
+            moves = str(self.chance(0.7)).lower()
+            self.options["hoodie.simple.index.update.partition.path"] = moves
+            self.options["hoodie.bloom.index.update.partition.path"] = moves
         metadata = self.chance(0.6)
         indexed = "true" if metadata and self.chance(0.5) else "false"
         self.options |= {
@@ -273,13 +286,14 @@ class _Story:
         if choice < 0.18:
             return self._write(self.rng.choice(("insert_overwrite", "insert_overwrite_table")), self._new_rows())
         if choice < 0.24:
-            return self._write(self.rng.choice(("insert", "bulk_insert")), self._new_rows())
+            twice = [self._again(row, change=True) for row in self._some(2)] if self.chance(0.3) else []
+            return self._write(self.rng.choice(("insert", "bulk_insert")), self._new_rows() + twice)
         sql = self.newer and self.meta_fields and len(self.ordering) < 2  # Spark SQL knows one ordering field
-        if choice < 0.30 and sql and self.merging in ("event", "commit", "default"):
-            return self._merge_into() if self.chance(0.5) else self._sql_update()
-        if choice < 0.36 and number > 1 and len(self.ordering) < 2:
+        if choice < 0.36 and sql and self.merging in ("event", "commit", "default"):
+            return self.rng.choice((self._merge_into, self._merge_into, self._sql_update, self._sql_delete))()
+        if choice < 0.41 and number > 1 and len(self.ordering) < 2:
             return {"do": "rollback_last" if self.chance(0.5) else "savepoint_and_restore", "options": {}}
-        if choice < 0.50 and not self.cdc:
+        if choice < 0.60 and not self.cdc:
             self._evolve()
         rows = [self._again(row, change=True) for row in self._some(8)] + self._new_rows()[: self.rng.randint(0, 4)]
         return self._write("upsert", rows)
@@ -298,16 +312,15 @@ class _Story:
             return {}
         usable = [name for name in SERVICES if self.mor or "compaction" not in name]
         if "hoodie.index.type" in self.options or self.keygen == "auto":
-            usable.remove("clustering")
+            usable = [name for name in usable if "clustering" not in name]
         return SERVICES[self.rng.choice(usable)]
 
     def _evolve(self) -> None:
-        """A new column, or a wider type for one that is there."""
-        wider = {"int": "long", "float": "double", "ints": None}
-        promotable = [n for n, kind in self.columns.items() if n in ("c_int", "c_float") and kind is KINDS[n[2:]]]
-        if promotable and self.chance(0.5):
-            name = promotable[0]
-            self.columns[name] = KINDS[str(wider[name[2:]])]
+        """A new column, or a wider type for one that is there, also inside of it."""
+        promotable = [name for name, kind in self.columns.items() if name.startswith("c_") and kind.ddl in _WIDER]
+        if promotable and self.chance(0.6):
+            name = self.rng.choice(promotable)
+            self.columns[name] = _WIDER[self.columns[name].ddl]
         else:
             self.columns[f"new_{len(self.columns)}"] = KINDS[self.rng.choice(("text", "double", "ints", "struct"))]
 
@@ -315,6 +328,11 @@ class _Story:
         row = self._some(1)[0]
         key = " AND ".join(f"{name} = {_literal(row[name])}" for name in self.key_fields)
         return {"do": "sql", "sql": f"UPDATE {{t}} SET name = 'updated' WHERE {key}", "options": {}}
+
+    def _sql_delete(self) -> dict[str, Any]:
+        row = self._some(1)[0]
+        key = " AND ".join(f"{name} = {_literal(row[name])}" for name in self.key_fields)
+        return {"do": "sql", "sql": f"DELETE FROM {{t}} WHERE {key}", "options": {}}
 
     def _merge_into(self) -> dict[str, Any]:
         rows = self._some(2)
@@ -363,7 +381,8 @@ class _Story:
         if not change:
             return dict(row)
         again = {n: row[n] if n in fixed else self._value(n, kind) for n, kind in self.columns.items()}
-        if self.merging == "default" and "part" in fixed and self.chance(0.05):
+        is_global = self.options.get("hoodie.index.type", "").startswith("GLOBAL")
+        if "part" in fixed and self.chance(0.3 if is_global else 0.03):
             again["part"] = self.rng.choice(PARTITIONS[self.partition_type])
         return again
 
@@ -377,13 +396,17 @@ class _Story:
     def _place(self, row: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.partition_fields)
 
-    def _filters(self) -> list[str]:
+    def _filters(self) -> list[Any]:
+        """Filters, each with the columns to give; None for all."""
         # Hudi takes the time that a path is made of from the path where it filters: not compared.
         schema = pa.schema([(name, kind.arrow) for name, kind in self.columns.items() if name != "ev"])
-        rows = pa.Table.from_pylist([{n: row.get(n) for n in schema.names} for row in self.all_rows], schema)
+        texts = {field.name for field in schema if field.type == pa.string()}
+        values = [{n: row.get(n) for n in schema.names} for row in self.all_rows]
+        values = [{n: str(v) if v is not None and n in texts else v for n, v in row.items()} for row in values]
+        rows = pa.Table.from_pylist(values, schema)
         prefer = [*self.key_fields, "part", *self.ordering]
         maker = FilterMaker(rows, self.rng.randint(0, 2**31), prefer=prefer)
-        return [str(maker.filter()) for _ in range(6)]
+        return [[str(maker.filter()), maker.columns() or None] for _ in range(6)]
 
 
 def _literal(value: Any) -> str:

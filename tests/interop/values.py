@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -40,12 +40,9 @@ def _float(rng: random.Random) -> float:
 def _decimal(precision: int, scale: int) -> Callable[[random.Random], Decimal]:
     def make(rng: random.Random) -> Decimal:
         digits = rng.choice((1, precision // 2, precision))
-        return Decimal(rng.randint(-(10**digits) + 1, 10**digits - 1)).scaleb(-scale, _WIDE)
+        return Decimal(rng.randint(-(10**digits) + 1, 10**digits - 1)).scaleb(-scale, Context(prec=60))
 
     return make
-
-
-_WIDE = __import__("decimal").Context(prec=60)
 
 
 def _date(rng: random.Random) -> date:
@@ -84,7 +81,8 @@ def _text(rng: random.Random) -> str:
 
 _pair = pa.struct([("a", pa.int32()), ("b", pa.string())])
 _inner = pa.struct([("c", pa.string()), ("d", pa.decimal128(10, 2))])
-KINDS: Mapping[str, Kind] = {
+_inner_wide = pa.struct([*_inner, ("x", pa.float64())])
+KINDS: dict[str, Kind] = {
     "text": Kind("string", pa.string(), _text),
     "int": Kind("int", pa.int32(), _integer(32)),
     "long": Kind("bigint", pa.int64(), _integer(64)),
@@ -113,6 +111,24 @@ KINDS: Mapping[str, Kind] = {
         _struct_of(a=_integer(32), b=_struct_of(c=_text, d=_decimal(10, 2)), e=_list_of(_date)),
     ),
 }
+KINDS |= {
+    "longs": Kind("array<bigint>", pa.list_(pa.int64()), _list_of(_integer(64))),
+    "map_long": Kind("map<string,bigint>", pa.map_(pa.string(), pa.int64()), _map_of(_integer(64))),
+    "struct_wide": Kind(
+        "struct<a:bigint,b:struct<c:string,d:decimal(10,2),x:double>,e:array<date>,y:string>",
+        pa.struct([("a", pa.int64()), ("b", _inner_wide), ("e", pa.list_(pa.date32())), ("y", pa.string())]),
+        _struct_of(a=_integer(64), b=_struct_of(c=_text, d=_decimal(10, 2), x=_double), e=_list_of(_date), y=_text),
+    ),
+}
+WIDER = {
+    "int": "long",
+    "float": "double",
+    "long": "text",
+    "ints": "longs",
+    "map": "map_long",
+    "struct": "struct_wide",
+}
+"""What a type may be widened to."""
 PLAIN = ("text", "int", "long", "double")
 """Types whose JSON is the same for everyone: change rows hold images as JSON."""
 
