@@ -73,6 +73,16 @@ class Table:
         """What the table is made of: history, files, slices, partitions, properties and statistics."""
         return Inspect(self.hudi)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What reads of this table passed over so far, as Hudi does: torn and corrupt log blocks, a stale index.
+
+        >>> from headwater.demo import demo_table
+        >>> open_table(demo_table("trips")).warnings
+        ()
+        """
+        return tuple(self.hudi.warnings)
+
     def refresh(self) -> Table:
         """The same table with what has been committed since."""
         return Table(HudiTable.open(self.hudi.storage, metadata=self.hudi.use_metadata))

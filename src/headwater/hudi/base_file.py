@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, UnsupportedTable
+from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, MissingFile, StorageError, UnsupportedTable
 from headwater.hudi.parquet_footer import check_column_chunks
 from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
@@ -78,6 +78,11 @@ class _Guard:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, HeadwaterError):
+            # The storage said no: the file itself may be sound.
+            gone = isinstance(error, FileNotFoundError)
+            todo = "it may have been cleaned; open the table again" if gone else "try again, or look at the storage"
+            raise (MissingFile if gone else StorageError)(f"{self.where}: cannot be read ({error}); {todo}") from error
         known = (pa.ArrowException, OSError, ValueError, OverflowError, LookupError, RuntimeError)
         if isinstance(error, known) and not isinstance(error, HeadwaterError):
             raise CorruptFile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +33,8 @@ from headwater.spec.expressions import col
 from headwater.spec.model import Instant, ReadingMode
 from headwater.storage import Storage
 
+_LOG = logging.getLogger("headwater")
+
 
 @dataclass(frozen=True)
 class HudiTable:
@@ -47,6 +50,12 @@ class HudiTable:
     def open(cls, storage: Storage, *, metadata: bool = True) -> HudiTable:
         config = load_config(storage)
         return cls(storage, config, load_timeline(storage, config), metadata)
+
+    def warn(self, message: str) -> None:
+        """Note what a read passed over; told once, to the log and to `warnings`."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            _LOG.warning(message)
 
     @cached_property
     def schema(self) -> TableSchema:
@@ -87,7 +96,7 @@ class HudiTable:
             return None
         found = MetadataTable.open(self.timeline)
         if found is not None and not found.is_current:
-            self.warnings.append(f"{found.storage.uri}: does not know the newest commit; folders are listed instead")
+            self.warn(f"{found.storage.uri}: does not know the newest commit; folders are listed instead")
             return None
         return found
 
@@ -154,7 +163,7 @@ class HudiTable:
             self.timeline.is_committed,
             as_of,
             budget,
-            self.warnings.append,
+            self.warn,
         )
         return HudiSliceReader(context, schema.arrow, None, mode)
 

@@ -465,3 +465,13 @@ class TestErrors:
     def test_errors_come_from_one_tree(self) -> None:
         with pytest.raises(HeadwaterError):
             opened("mrg_event_mor_v9_120").scan(as_of="19990101000000000").to_arrow()
+
+
+@pytest.mark.parametrize("name", ["corrupt_mid_mor_v9_120", "corrupt_trunc_mor_v9_120"])
+def test_a_corrupt_block_is_passed_over_and_reported(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    # reader-spec R24
+    read = opened(name)
+    read.scan().to_arrow()
+    assert len(read.warnings) == 1
+    assert "CORRUPT block" in read.warnings[0]
+    assert read.warnings[0] in caplog.text
