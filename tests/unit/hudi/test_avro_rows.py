@@ -61,7 +61,7 @@ def fresh() -> str:
 def decimal_kind(precision: int, scale: int, size: int | None) -> Kind:
     def pair(number: int) -> tuple[bytes, decimal.Decimal]:
         width = size or max((number.bit_length() + 8) // 8, 1)
-        with decimal.localcontext(prec=80):
+        with decimal.localcontext(decimal.Context(prec=80)):
             return number.to_bytes(width, "big", signed=True), decimal.Decimal(number).scaleb(-scale)
 
     base = {"type": "bytes"} if size is None else {"type": "fixed", "name": fresh(), "size": size}
