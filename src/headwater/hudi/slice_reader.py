@@ -121,6 +121,7 @@ class _SliceRead:
         self.with_logs = reader.mode is not ReadingMode.SNAPSHOT_READ_OPTIMIZED
         self.constants = dict(self.context.constants(slice_.group.partition))
         self.target = self._target(reader)
+        self._repeated: dict[str, pa.Array] = {}
 
     def _residual(self, bound: Expression | None) -> Expression | None:
         """What is left to check on rows when the partition's values are known."""
@@ -197,11 +198,12 @@ class _SliceRead:
         if groups and not self._may_hold_keys(base):
             return
         columns = self._physical(base.schema, self.target.names, renames)
+        merged = pa.schema([self.target.field(name) for name in self._merged_columns()])
         for start, table in base.batches(columns, self._matching_groups(base, groups, columns, renames)):
             if len(dropped):
                 table = _without(table, start, dropped)
             if table.num_rows:
-                yield self._finish(conform(table, self.target, renames))
+                yield self._finish(conform(table, merged, renames))
 
     def _matching_groups(
         self, base: BaseFile, groups: Sequence[RowGroup], columns: Sequence[str], renames: Renames
@@ -223,12 +225,14 @@ class _SliceRead:
 
     def _finish(self, table: pa.Table) -> pa.Table:
         """Partition values from the path, and the rows of the asked-for instants alone."""
-        for name in self.target.names:
-            if name in self.constants and name not in table.column_names:
-                table = table.append_column(
-                    self.target.field(name), pa.nulls(table.num_rows, self.target.field(name).type)
-                )
-        table = self._with_constants(table)
+        columns = [
+            self._constant(field.name, field.type, self.constants[field.name], table.num_rows)
+            if field.name in self.constants
+            else table.column(field.name)
+            for field in self.target
+        ]
+        if columns:
+            table = pa.Table.from_arrays(columns, schema=self.target)
         if self.slice.instants is not None:
             wanted = pa.array(sorted(self.slice.instants), pa.string())
             table = table.filter(pc.is_in(table.column(COMMIT_TIME), value_set=wanted))
@@ -238,10 +242,16 @@ class _SliceRead:
         for name, value in self.constants.items():
             index = table.schema.get_field_index(name)
             if index >= 0:
-                kind = table.schema.field(index).type
-                column = pa.repeat(pa.scalar(value, kind), table.num_rows)
+                column = self._constant(name, table.schema.field(index).type, value, table.num_rows)
                 table = table.set_column(index, table.schema.field(index), column)
         return table
+
+    def _constant(self, name: str, kind: pa.DataType, value: Any, rows: int) -> pa.Array:
+        """The same value so many times; batches share it."""
+        known = self._repeated.get(name)
+        if known is None or len(known) < rows:
+            known = self._repeated[name] = pa.repeat(pa.scalar(value, kind), rows)
+        return known.slice(0, rows)
 
     def _base_instant(self) -> str:
         name = parse_base_file(self.slice.base_file.name) if self.slice.base_file is not None else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.rules import MergeRules
@@ -45,15 +46,14 @@ def ranks(groups: Sequence[Sequence[pa.ChunkedArray]]) -> list[Rows]:
 
 
 def _rank(columns: list[pa.ChunkedArray], *, may_be_raw: bool) -> Rows:
-    import polars as pl
 
     kind = next((c.type for c in columns if not pa.types.is_null(c.type)), columns[0].type)
+    if may_be_raw and pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        numbers = [pc.fill_null(column.cast(pa.int64()), 0).to_numpy() for column in columns]
+        return np.concatenate(numbers)  # numbers order themselves
     series = _series(pa.chunked_array([chunk.cast(kind) for column in columns for chunk in column.chunks], kind))
     if series.dtype.is_numeric():
         series = series.fill_null(0)
-    if may_be_raw and series.dtype.is_integer() and series.dtype != pl.UInt64:
-        values: Rows = series.to_numpy().astype(np.int64)  # numbers order themselves
-        return values
     ranked: Rows = series.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     return ranked
 
