@@ -171,6 +171,9 @@ class SlicePruner:
         if not empty and (low is None or high is None):
             return None
         if isinstance(low, float) and isinstance(high, float):
+            if low <= 0 <= high:
+                # Where a file has NaN, Hudi notes 0.0 to 0.0 whatever else it holds, and unites that with other ranges.
+                return None
             low, high = low - abs(low) * _FLOAT_ERROR, high + abs(high) * _FLOAT_ERROR
         return ColumnStatistics(low, high, null_count=stat.null_count, value_count=stat.value_count, exact=False)
 

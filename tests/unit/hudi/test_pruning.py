@@ -1,0 +1,40 @@
+"""What the metadata table's statistics may leave out (reader-spec R5, R13), on tables written by Apache Hudi."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+from tests.fixtures.suites import table
+
+import headwater
+from headwater.hudi.metadata_table.records import ColumnStats
+from headwater.hudi.pruning import SlicePruner
+
+STATISTICS = ["idx_stats_cow_v6_0150", "idx_stats_cow_v8_102", "idx_stats_mor_v9_111", "idx_stats_mor_v9_120"]
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_every_number_of_a_file_with_nan_is_found(name: str) -> None:
+    opened = headwater.open(table("generated", name).path())
+    floats = [field.name for field in opened.schema if pa.types.is_floating(field.type)]
+    for column in floats:
+        values = opened.scan(columns=[column]).to_arrow().column(0).to_pylist()
+        assert any(value is not None and math.isnan(value) for value in values)
+        for value in {value for value in values if value is not None and math.isfinite(value)}:
+            for test in (f"{column} = {value!r}D", f"{column} <= {value!r}D", f"{column} >= {value!r}D"):
+                with_statistics = opened.scan(filter=test).count()
+                assert with_statistics == headwater.open(opened.uri, metadata=False).scan(filter=test).count(), test
+
+
+@pytest.mark.parametrize(("low", "high", "is_trusted"), [(0.0, 0.0, False), (-1.0, 5.0, False), (0.5, 9.0, True)])
+def test_range_of_floats_that_includes_zero_is_not_trusted(low: float, high: float, is_trusted: bool) -> None:
+    """All releases note 0.0 to 0.0 for a file with NaN, whatever else is in it, and unite that with other ranges."""
+    opened = headwater.open(table("generated", STATISTICS[0]).path())
+    column = next(field.name for field in opened.schema if pa.types.is_floating(field.type))
+    metadata = opened.hudi.metadata
+    assert metadata is not None
+    pruner = SlicePruner(opened.hudi.config, opened.hudi.schema, metadata, True)
+    stats = ColumnStats("f", column, low, high, 4, 0, 8, 8)
+    assert (pruner._convert(stats) is not None) == is_trusted
