@@ -32,6 +32,8 @@ class Outcome:
 def compare_table(folder: Path, table: str, releases: Sequence[str]) -> Iterator[Outcome]:
     """The outcome of every read of a table; `releases` read it, the one whose answer counts first."""
     answers = [json.loads((folder / f"{table}.reads.{release}.json").read_text()) for release in releases]
+    for answer, release in zip(answers, releases, strict=True):
+        answer["reads"] = [{"reader": release, **read} for read in answer["reads"]]
     story = answers[0]["story"]
     if not answers[0]["commits"]:
         return

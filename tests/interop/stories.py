@@ -107,6 +107,8 @@ class _Story:
         self.next_id = 1
         self.cdc = self.rng.random() < 0.15
         self.meta_fields = self.cdc or self.rng.random() < 0.95
+        self.on_read = self.meta_fields and not self.cdc and self.rng.random() < 0.15
+        """Columns are renamed and dropped: schema evolution on read."""
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
@@ -255,6 +257,8 @@ class _Story:
             self.options["hoodie.write.record.merge.custom.implementation.classes"] = (
                 "org.apache.hudi.DefaultSparkRecordMerger"
             )
+        if self.on_read:
+            self.options["hoodie.schema.on.read.enable"] = "true"
         if self.cdc:
             mode = self.rng.choice(("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"))
             self.options["hoodie.table.cdc.enabled"] = "true"
@@ -293,6 +297,8 @@ class _Story:
             return self.rng.choice((self._merge_into, self._merge_into, self._sql_update, self._sql_delete))()
         if choice < 0.41 and number > 1 and len(self.ordering) < 2:
             return {"do": "rollback_last" if self.chance(0.5) else "savepoint_and_restore", "options": {}}
+        if choice < 0.60 and self.on_read:
+            return self._alter()
         if choice < 0.60 and not self.cdc:
             self._evolve()
         rows = [self._again(row, change=True) for row in self._some(8)] + self._new_rows()[: self.rng.randint(0, 4)]
@@ -323,6 +329,31 @@ class _Story:
             self.columns[name] = _WIDER[self.columns[name].ddl]
         else:
             self.columns[f"new_{len(self.columns)}"] = KINDS[self.rng.choice(("text", "double", "ints", "struct"))]
+
+    def _alter(self) -> dict[str, Any]:
+        """Spark SQL's ALTER TABLE: rename, drop, widen or add a column."""
+        values = [name for name in self.columns if name.startswith(("c_", "new_"))]
+        promotable = [name for name in values if self.columns[name].ddl in ("int", "float")]
+        choice = self.rng.random()
+        if choice < 0.3 and values:
+            old, new = self.rng.choice(values), f"new_{self.rng.randint(100, 999)}"
+            self.columns = {new if name == old else name: kind for name, kind in self.columns.items()}
+            change = f"RENAME COLUMN {old} TO {new}"
+        elif choice < 0.5 and len(values) > 1:
+            gone = self.rng.choice(values)
+            del self.columns[gone]
+            change = f"DROP COLUMN {gone}"
+        elif choice < 0.7 and promotable:
+            self.columns[promotable[0]] = _WIDER[self.columns[promotable[0]].ddl]
+            change = f"ALTER COLUMN {promotable[0]} TYPE {self.columns[promotable[0]].ddl}"
+        else:
+            # A name that was dropped or renamed away comes back with nothing of its old values.
+            added = self.rng.choice(
+                [f"c_{k}" for k in ("text", "int", "double", "struct") if f"c_{k}" not in self.columns]
+            )
+            self.columns[added] = KINDS[added[2:]]
+            change = f"ADD COLUMNS ({added} {self.columns[added].ddl})"
+        return {"do": "sql", "sql": f"ALTER TABLE {{t}} {change}", "options": {}}
 
     def _sql_update(self) -> dict[str, Any]:
         row = self._some(1)[0]
