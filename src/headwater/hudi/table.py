@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,7 +32,7 @@ from headwater.hudi.schema import (
 from headwater.hudi.slice_reader import HudiSliceReader, SliceContext
 from headwater.hudi.timeline import HudiTimeline, as_instant_text, load_timeline
 from headwater.spec.expressions import col
-from headwater.spec.model import Instant, ReadingMode
+from headwater.spec.model import FileSlice, Instant, ReadingMode
 from headwater.storage import Storage
 
 _LOG = logging.getLogger("headwater")
@@ -176,14 +178,19 @@ class HudiTable:
         reader = self.reader(self.schema).project(pa.schema([self.schema.arrow.field(name) for name in needed]))
         if self.config.populate_meta_fields:
             reader = reader.push_down_filters(col(RECORD_KEY).is_in(texts.to_pylist()))
-        found = [output.empty_table()]
-        for slice_ in index.slices(texts) if len(texts) else []:
+
+        def read(slice_: FileSlice) -> list[pa.Table]:
+            found = []
             for batch in reader.open(slice_):
                 rows = pa.Table.from_batches([batch])
                 if not self.config.populate_meta_fields:
                     rows = rows.filter(pc.is_in(record_keys(self.config, rows), value_set=texts))
                 found.append(rows.select(output.names).cast(output))
-        return pa.concat_tables(found)
+            return found
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+            parts = list(pool.map(read, index.slices(texts) if len(texts) else []))
+        return pa.concat_tables([output.empty_table(), *(table for part in parts for table in part)])
 
     def _constants(self, schema: TableSchema, mode: ReadingMode) -> Callable[[str], Mapping[str, Any]]:
         """Columns that take their values from the partition path: where it tells them, the files need not be read."""
