@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import CorruptFile
+from headwater.errors import CorruptFile, InstantNotFound
 from headwater.hudi.evolution import convert
 from headwater.hudi.log import BlockType, read_data_block, scan_blocks
 from headwater.hudi.schema import COMMIT_TIME, META_COLUMNS, RECORD_KEY
@@ -151,7 +151,14 @@ class _ChangeRead:
             table = self._read(slice_, before=name == "before")
             keys = _one_array(table.column(RECORD_KEY), pa.string())
             place = pc.index_in(rows.column("record_key"), value_set=keys)
-            place = pc.if_else(pc.equal(op, missing_for), None, place)
+            needed = pc.not_equal(op, missing_for)
+            if pc.any(pc.and_(needed, pc.is_null(place))).as_py():
+                group, instant = self.change.group, self.change.instant.requested_at
+                raise InstantNotFound(
+                    f"{self.context.storage.uri}: changes of instant {instant} cannot be told: the rows {name} it, of "
+                    f"{group.partition}/{group.file_id}, were cleaned; start at that instant or later"
+                )
+            place = pc.if_else(needed, place, None)
             images.append(_one_array(pa.chunked_array([self._image(table)]).take(place), self.image))
         columns = [op.cast(pa.string()), pa.repeat(self.change.instant.requested_at, rows.num_rows), *images]
         return pa.Table.from_arrays(columns, schema=self.schema)

@@ -50,14 +50,19 @@ class _CommitChanges:
             for file_id in ids:
                 group = FileGroupId(partition, file_id)
                 before = self._slice(group, before=True)
-                if before is not None:
-                    yield ChangeSlice(group, self._instant, ChangeKind.DELETED, before=before)
+                if before is None:
+                    raise self._cleaned(f"{partition}/{file_id}".lstrip("/"))
+                yield ChangeSlice(group, self._instant, ChangeKind.DELETED, before=before)
 
     def _written(self, group: FileGroupId, stats: list[WriteStat]) -> ChangeSlice:
         logged = tuple(FileRef(path, size) for stat in stats for path, size in stat.cdc_files)
         before, after = self._slice(group, before=True), self._slice(group, before=False)
         if logged:
             return ChangeSlice(group, self._instant, ChangeKind.LOGGED, logged, before, after)
+        present = {file.name for file in self._listing.files(group.partition)}
+        for stat in stats:
+            if stat.name not in present or (before is None and self._rewrites(stat)):
+                raise self._cleaned(stat.path)
         only = stats[0]
         if len(stats) == 1 and parse_base_file(only.name) is not None:
             if self._metadata.operation.startswith("DELETE") and only.num_writes == 0 and only.num_deletes:
@@ -65,6 +70,18 @@ class _CommitChanges:
             if only.num_updates == 0 and only.num_deletes == 0 and before is None:
                 return ChangeSlice(group, self._instant, ChangeKind.INSERTED, after=after)
         return ChangeSlice(group, self._instant, ChangeKind.MERGED, before=before, after=after)
+
+    def _rewrites(self, stat: WriteStat) -> bool:
+        """Whether the file is a base file that took rows of an earlier one. New groups may count deletes too."""
+        deletes = self._metadata.operation.startswith("DELETE") and stat.num_deletes > 0
+        taken = stat.num_updates > 0 or stat.num_writes > stat.num_inserts or deletes
+        return taken and parse_base_file(stat.name) is not None
+
+    def _cleaned(self, what: str) -> InstantNotFound:
+        return InstantNotFound(
+            f"{self._timeline.storage.uri}: changes of instant {self._instant.requested_at} cannot be told: files of "
+            f"{what} were cleaned; start at that instant or later"
+        )
 
     def _slice(self, group: FileGroupId, *, before: bool) -> FileSlice | None:
         key = (group.partition, before)
