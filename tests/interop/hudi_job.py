@@ -208,7 +208,8 @@ def brief(error: Exception) -> str:
     """The innermost cause that a Java stack trace names."""
     lines = str(error).splitlines() or [repr(error)]
     causes = [line.strip() for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else next((line for line in lines if line.strip()), ""))[:300]
+    own = [line.strip() for line in lines if line.strip() and not line.startswith("An error occurred")]
+    return (causes or own)[-1 if causes else 0][:300]
 
 
 def main() -> None:

@@ -46,7 +46,15 @@ def _old_deletes(story: Story, read: Read, message: str) -> bool:
     return read["reader"] == "0.15.0" and story["mor"] and "`_hoodie_is_deleted`" in story["steps"][0]["schema"]
 
 
+def _cleaned_changes(story: Story, read: Read, message: str) -> bool:
+    return read["mode"] == "cdc" and message.startswith("InstantNotFound") and _cleans(story)
+
+
 KNOWN: tuple[Known, ...] = (
+    Known(
+        "Hudi leaves out deletes of replaced file groups once their files were cleaned; we refuse (reader-spec R10)",
+        _cleaned_changes,
+    ),
     Known(
         "where files of the range were cleaned, Hudi reads the newest ones and leaves out what changed since, also "
         "when the old files are still there (facts 15.10, reader-spec R10)",
