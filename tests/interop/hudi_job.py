@@ -26,7 +26,16 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: E402  (the zone must be
 
 TIMELINE = re.compile(r"(\d{17})(?:_(\d{17}))?\.(commit|deltacommit|replacecommit)$")
 
-SQL_OPTIONS = ("hoodie.metadata", "hoodie.clean", "hoodie.log", "hoodie.schema", "hoodie.write.table.version")
+SQL_OPTIONS = (
+    "hoodie.metadata",
+    "hoodie.clean",
+    "hoodie.log",
+    "hoodie.schema",
+    "hoodie.keygen",
+    "hoodie.datasource.write.schema",
+    "hoodie.write.table.version",
+    "hoodie.write.complex",
+)
 """What SQL statements are given of a story's options; the rest is in the table's properties."""
 
 
@@ -229,7 +238,11 @@ def main() -> None:
         (folder / f"{table}.reads.{job['release']}.json").write_text(json.dumps(saved))
         took = {"write": round(written - started, 1), "read": round(time.perf_counter() - written, 1)}
         print(json.dumps({"done": table, "failed": failed, **took}), flush=True)
-        spark.catalog.clearCache()
+        try:
+            spark.catalog.clearCache()
+        except Exception:  # the JVM died, of this table: the caller starts another one for the rest
+            (folder / f"{table}.reads.{job['release']}.json").unlink(missing_ok=True)
+            os._exit(1)
     spark.stop()
 
 

@@ -259,6 +259,7 @@ class _Story:
             )
         if self.on_read:
             self.options["hoodie.schema.on.read.enable"] = "true"
+            self.options["hoodie.datasource.write.schema.allow.auto.evolution.column.drop"] = "true"
         if self.cdc:
             mode = self.rng.choice(("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"))
             self.options["hoodie.table.cdc.enabled"] = "true"
@@ -294,7 +295,8 @@ class _Story:
             return self._write(self.rng.choice(("insert", "bulk_insert")), self._new_rows() + twice)
         sql = self.newer and self.meta_fields and len(self.ordering) < 2  # Spark SQL knows one ordering field
         if choice < 0.36 and sql and self.merging in ("event", "commit", "default"):
-            return self.rng.choice((self._merge_into, self._merge_into, self._sql_update, self._sql_delete))()
+            merge = self._merge_into if not self.on_read else self._sql_update  # Hudi refuses partial updates there
+            return self.rng.choice((merge, merge, self._sql_update, self._sql_delete))()
         if choice < 0.41 and number > 1 and len(self.ordering) < 2:
             return {"do": "rollback_last" if self.chance(0.5) else "savepoint_and_restore", "options": {}}
         if choice < 0.60 and self.on_read:

@@ -38,7 +38,7 @@ def test_late_version_loses_against_the_base_row() -> None:
 
 
 def test_late_version_of_a_range_is_given_where_the_base_row_is_of_an_older_commit() -> None:
-    """Apache Hudi 1.2.0 leaves base rows of other commits out before it merges (interop 1.2.0/5 and 1.2.0/18)."""
+    """Apache Hudi 1.2.0 leaves base rows of other commits out before it merges: `make interop`."""
     for by_position in (True, False):
         merged = merge(frozenset({"c2", "c3"}), by_position=by_position)
         assert merged.dropped.tolist() == []
