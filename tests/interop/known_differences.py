@@ -66,8 +66,8 @@ KNOWN: tuple[Known, ...] = (
         _late_delete_among_changes,
     ),
     Known(
-        "a global index keeps a record in its old partition: Hudi's snapshots give the path's value, as we do, its changes "
-        "the stored one",
+        "a global index keeps a record in its old partition: Hudi's snapshots give the path's value, as we do, "
+        "its changes the stored one",
         _stays_in_its_partition,
     ),
     Known(
