@@ -48,6 +48,10 @@ class InvalidArgument(HeadwaterError, ValueError):
     """An argument of a call that cannot be used as given."""
 
 
+class WrongType(InvalidArgument, TypeError):
+    """An argument of a type that the call does not take."""
+
+
 class InvalidExpression(HeadwaterError, ValueError):
     """A filter that does not parse or does not fit the schema."""
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.errors import InvalidArgument, MissingDependency
+from headwater import arguments
+from headwater.errors import MissingDependency
 from headwater.hudi.changes import change_schema
 from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
@@ -42,6 +43,7 @@ def open_table(path: str | os.PathLike[str], *, metadata: bool = True, filesyste
     >>> open_table(demo_table("trips")).version
     9
     """
+    arguments.flag("metadata", metadata)
     return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata))
 
 
@@ -100,11 +102,9 @@ class Table:
     ) -> Scan:
         """Rows of the table as they are, or as they were at an instant, a timestamp or a date."""
         kinds = {"snapshot": ReadingMode.SNAPSHOT, "read_optimized": ReadingMode.SNAPSHOT_READ_OPTIMIZED}
-        if mode not in kinds:
-            raise InvalidArgument(
-                f"mode={mode!r}; known: {', '.join(kinds)}; for ranges use incremental() or changes()"
-            )
-        return Scan(self, kinds[mode], _expression(filter), _names(columns), as_of, None, None, limit, memory, threads)
+        chosen = kinds[arguments.one_of("mode", mode, kinds, "; for ranges use incremental() or changes()")]
+        names = arguments.column_names(columns)
+        return Scan(self, chosen, _expression(filter), names, as_of, None, None, limit, memory, threads)
 
     def incremental(
         self,
@@ -128,13 +128,11 @@ class Table:
             What to do when files of the range were cleaned: `"raise"` an error that names the earliest instant, or
             `"best_effort"`: answer from the files that are left, as Hudi 1.x does. Rows may be missing then.
         """
-        if if_cleaned not in ("raise", "best_effort"):
-            raise InvalidArgument(f"if_cleaned={if_cleaned!r}; known: raise, best_effort")
         return Scan(
             self,
             ReadingMode.INCREMENTAL,
             _expression(filter),
-            _names(columns),
+            arguments.column_names(columns),
             None,
             start,
             end,
@@ -172,19 +170,13 @@ class Table:
         >>> open_table(demo_table("trips")).lookup(["no such key"]).num_rows
         0
         """
-        wanted = keys if isinstance(keys, (pa.Array, pa.ChunkedArray)) else pa.array(list(keys), pa.string())
-        names = self.schema.names if columns is None else _names(columns) or ()
+        wanted, chosen = arguments.record_keys(keys), arguments.column_names(columns)
+        names = self.schema.names if chosen is None else chosen
         return self.hudi.rows_by_key(wanted, check_projection(self.schema, names))
 
 
 def _expression(filter: str | Expression | None) -> Expression | None:
     return None if filter is None else to_expression(filter)
-
-
-def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns={columns!r} is one text; give a list of column names")
-    return None if columns is None else tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -203,6 +195,14 @@ class Scan:
     threads: int | None = None
     if_cleaned: str = "raise"
 
+    def __post_init__(self) -> None:
+        arguments.whole_number("limit", self.limit, 0)
+        arguments.whole_number("threads", self.threads, 1)
+        arguments.column_names(self.columns)
+        arguments.one_of("if_cleaned", self.if_cleaned, ("raise", "best_effort"))
+        arguments.size("memory", self.memory)
+        parse_memory(self.memory)
+
     def where(self, filter: str | Expression) -> Scan:
         """Only rows that match this too."""
         added = to_expression(filter)
@@ -210,7 +210,7 @@ class Scan:
 
     def select(self, *columns: str) -> Scan:
         """Only these columns."""
-        return replace(self, columns=tuple(columns))
+        return replace(self, columns=columns)
 
     @property
     def schema(self) -> pa.Schema:
@@ -291,8 +291,6 @@ class Scan:
         return "by folder listing" if self.table.hudi.metadata is None else "by the metadata table"
 
     def _threads(self) -> int:
-        if self.threads is not None and self.threads < 1:
-            raise InvalidArgument(f"threads={self.threads}; give at least 1")
         return self.threads or min(os.cpu_count() or 1, 8)
 
     def _table_schema(self) -> TableSchema:
@@ -307,8 +305,6 @@ class Scan:
         return pa.schema([f.with_nullable(True) for f in check_projection(schema.arrow, names)])
 
     def _plan(self) -> tuple[ScanPlan, HudiSliceReader]:
-        if self.limit is not None and self.limit < 0:
-            raise InvalidArgument(f"limit={self.limit}; give 0 or more")
         hudi = self.table.hudi
         schema = self._table_schema()
         output = self._output(schema)

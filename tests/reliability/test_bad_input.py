@@ -24,6 +24,7 @@ from headwater.errors import (
     MissingFile,
     TableNotFound,
     UnsupportedTable,
+    WrongType,
 )
 from headwater.hudi.log import scan_buffer
 
@@ -393,6 +394,68 @@ def test_time_that_is_none(tmp_path: Path, when: object) -> None:
 def test_argument_that_cannot_be(tmp_path: Path, options: dict[str, Any], says: str) -> None:
     table = headwater.open(unpack(V9, tmp_path))
     refused(lambda: table.scan(**options).to_arrow(), InvalidArgument, ValueError, says)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"limit": "x"}, "limit='x' is a str; give a whole number, 0 or more"),
+        ({"limit": 1.5}, "limit=1.5 is a float"),
+        ({"limit": True}, "limit=True is a bool"),
+        ({"threads": 1.5}, "threads=1.5 is a float; give a whole number, 1 or more"),
+        ({"threads": "2"}, "threads='2' is a str"),
+        ({"memory": []}, "memory=[] is a list; give bytes or a text"),
+        ({"memory": True}, "memory=True is a bool"),
+        ({"columns": 5}, "columns=5 is a int; give a list of column names"),
+        ({"columns": ["price", None]}, "columns=['price', None]: None is a NoneType, no name"),
+        ({"mode": 3}, "mode=3 is a int; known: snapshot, read_optimized"),
+        ({"mode": []}, "mode=[] is a list"),
+    ],
+)
+def test_argument_of_wrong_type(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    """reader-spec R23"""
+    table = headwater.open(unpack(V9, tmp_path))
+    refused(lambda: table.scan(**options), WrongType, TypeError, says)
+    if "mode" not in options:
+        refused(lambda: table.incremental(**options), WrongType, TypeError, says)
+    if not options.keys() & {"mode", "columns"}:
+        refused(lambda: table.changes(**options), WrongType, TypeError, says)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ([1, 2], "keys=[1, 2]: 1 is a int; a record key is a text, so give str(key)"),
+        (5, "keys=5 is a int; give a list of texts"),
+        (None, "keys=None is a NoneType; give a list of texts"),
+        ([b"k"], "keys=[b'k']: b'k' is a bytes"),
+        (pa.array([[1]]), "keys of type list<item: int64> are no texts"),
+    ],
+)
+def test_keys_of_wrong_type(tmp_path: Path, keys: Any, says: str) -> None:
+    table = headwater.open(unpack(V9, tmp_path))
+    refused(lambda: table.lookup(keys), WrongType, TypeError, says)
+    refused(lambda: table.record_index.tag(keys), WrongType, TypeError, says)
+    refused(lambda: table.record_index.slices(keys), WrongType, TypeError, says)
+
+
+def test_keys_that_are_one_text_or_null(tmp_path: Path) -> None:
+    table = headwater.open(unpack(V9, tmp_path))
+    refused(lambda: table.lookup("1001"), InvalidArgument, ValueError, "keys='1001' is one text; give a list")
+    refused(lambda: table.lookup(["a", None]), InvalidArgument, ValueError, "a record key is never null")
+
+
+def test_other_arguments_of_wrong_type(tmp_path: Path) -> None:
+    path = unpack(V9, tmp_path)
+    refused(lambda: headwater.open(5), WrongType, TypeError, "path=5 is a int; give a folder or a URI")  # type: ignore[arg-type]
+    refused(lambda: headwater.open(b"x"), WrongType, TypeError, "is bytes; give a text")  # type: ignore[arg-type]
+    refused(lambda: headwater.open(path, metadata="no"), WrongType, TypeError, "metadata='no' is a str")  # type: ignore[arg-type]
+    refused(lambda: headwater.open(path, filesystem=5), WrongType, TypeError, "filesystem=5 is a int")
+    table = headwater.open(path)
+    refused(lambda: table.incremental(if_cleaned=1), WrongType, TypeError, "if_cleaned=1 is a int; known: raise")  # type: ignore[arg-type]
+    refused(lambda: table.scan().select("price", 3), WrongType, TypeError, "columns=('price', 3)")  # type: ignore[arg-type]
+    refused(lambda: table.scan(filter=5), InvalidExpression, ValueError, "a filter is text")  # type: ignore[arg-type]
+    refused(lambda: table.scan().where(5), InvalidExpression, ValueError, "a filter is text")  # type: ignore[arg-type]
 
 
 def test_table_of_no_commits_is_empty(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = (
     ("errors",),
+    ("arguments",),
     ("storage",),
     ("spec",),
     ("plan",),

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import InvalidArgument
+from headwater import arguments
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.footer_index import by_footer
 from headwater.hudi.index.bloom import BloomFilter
@@ -45,13 +45,13 @@ class HudiRecordIndex:
         >>> found.column("file_id").to_pylist()
         [None]
         """
-        wanted = _as_text(keys)
+        wanted = arguments.record_keys(keys)
         found = self._by_index(wanted) if self._has_index() else self._by_search(wanted)
         return _in_order(wanted, found)
 
     def slices(self, keys: pa.Array) -> list[FileSlice]:
         """The slices that can hold these keys; every slice that does is among them."""
-        wanted = _as_text(keys)
+        wanted = arguments.record_keys(keys)
         every = self._all_slices()
         if self._has_index():
             return [s for s in every if (s.group.partition, s.group.file_id) in self._places(wanted)]
@@ -164,14 +164,6 @@ class HudiRecordIndex:
             columns = [keys, *(pa.repeat(text, count) for text in constants), positions]
             parts.append(pa.Table.from_arrays(columns, schema=LOCATION_SCHEMA))
         return pa.concat_tables(parts) if parts else LOCATION_SCHEMA.empty_table()
-
-
-def _as_text(keys: pa.Array) -> pa.Array:
-    if isinstance(keys, pa.ChunkedArray):
-        keys = keys.combine_chunks()
-    if keys.null_count:
-        raise InvalidArgument("a record key is never null; drop the nulls of `keys` first")
-    return keys.cast(pa.string())
 
 
 def _in_order(wanted: pa.Array, found: pa.Table) -> pa.Table:

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from headwater.errors import InvalidArgument, MissingDependency, MissingFile, StorageError
+from headwater import arguments
+from headwater.errors import InvalidArgument, MissingDependency, MissingFile, StorageError, WrongType
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -50,12 +51,12 @@ class Storage:
     @classmethod
     def at(cls, location: str | os.PathLike[str], *, filesystem: Any = None) -> Storage:
         """The storage behind a path or URI; `filesystem` may be a pyarrow or an fsspec filesystem."""
-        text = os.fspath(location)
+        text = arguments.location(location)
         if not text:
             raise InvalidArgument("an empty path names no table; give a folder or a URI such as s3://bucket/table")
         if filesystem is not None:
             if not isinstance(filesystem, pafs.FileSystem):
-                filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+                filesystem = _by_handler(filesystem)
             return cls(filesystem, _SCHEME.sub("", text).rstrip("/"), text.rstrip("/"))
         if not _SCHEME.match(text):
             path = os.path.abspath(os.path.expanduser(text))
@@ -158,3 +159,11 @@ class Storage:
                 return bytes(file.read(length))
             except OSError as error:
                 raise self._failed(path, "read", error) from error
+
+
+def _by_handler(filesystem: Any) -> pafs.FileSystem:
+    """A filesystem of fsspec as one of pyarrow's."""
+    if not callable(getattr(filesystem, "open", None)) or not callable(getattr(filesystem, "info", None)):
+        kind = type(filesystem).__name__
+        raise WrongType(f"filesystem={filesystem!r} is a {kind}; give a filesystem of pyarrow or of fsspec, or none")
+    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
