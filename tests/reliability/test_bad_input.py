@@ -454,8 +454,8 @@ def test_other_arguments_of_wrong_type(tmp_path: Path) -> None:
     table = headwater.open(path)
     refused(lambda: table.incremental(if_cleaned=1), WrongType, TypeError, "if_cleaned=1 is a int; known: raise")  # type: ignore[arg-type]
     refused(lambda: table.scan().select("price", 3), WrongType, TypeError, "columns=('price', 3)")  # type: ignore[arg-type]
-    refused(lambda: table.scan(filter=5), InvalidExpression, ValueError, "a filter is text")  # type: ignore[arg-type]
-    refused(lambda: table.scan().where(5), InvalidExpression, ValueError, "a filter is text")  # type: ignore[arg-type]
+    refused(lambda: table.scan(filter=5), InvalidExpression, ValueError, "a int is no filter; give a text")  # type: ignore[arg-type]
+    refused(lambda: table.scan().where(5), InvalidExpression, ValueError, "a int is no filter; give a text")  # type: ignore[arg-type]
 
 
 def test_table_of_no_commits_is_empty(tmp_path: Path) -> None:

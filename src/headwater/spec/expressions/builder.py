@@ -155,4 +155,4 @@ def to_expression(filter_: Filter) -> Expression:
         return parse(filter_)
     if isinstance(filter_, Iterable):
         return conjunction([to_expression(part) for part in filter_])
-    raise InvalidExpression(f"a filter is text, an expression or a list of these, not {type(filter_).__name__}")
+    raise InvalidExpression(f"a {type(filter_).__name__} is no filter; give a text, an expression or a list of these")
