@@ -8,6 +8,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ from headwater.hudi.hfile import block, checksum, compression
 from headwater.hudi.index.bucket import HashRing
 from headwater.hudi.log import BlockType, Header, read_data_block, scan_buffer, write_block
 from headwater.hudi.metadata_table import decode_records
+from headwater.hudi.parquet_pages import check_pages
 from headwater.hudi.properties import load_config
 from headwater.hudi.schema import load_schema_history, resolve_schema
 from headwater.hudi.timeline import HudiTimeline, load_timeline
@@ -152,6 +154,55 @@ def test_page_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
     with pytest.raises(CorruptFile):
         list(file.batches(["id"], file.row_groups))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell how much memory a process had")
+@pytest.mark.parametrize("claimed", [1_500_000_000, 2**31 - 1, -1])
+def test_page_of_a_large_file_that_says_it_is_huge_takes_no_memory(tmp_path: Path, claimed: int) -> None:
+    """Large local files are read through a buffer, which Arrow makes as large as a page says it is."""
+    import resource
+
+    rows = pa.table({"id": pa.array(range(64 << 17), pa.int64()), "x": pa.nulls(64 << 17)})
+    pq.write_table(rows, tmp_path / "f.parquet", compression="none", use_dictionary=False)
+    storage = Storage.at(tmp_path)
+    assert (tmp_path / "f.parquet").stat().st_size > 64 << 20
+    whole = open_base_file(storage, "f.parquet")
+    assert sum(table.num_rows for _, table in whole.batches(["id"], whole.row_groups)) == rows.num_rows
+    with open(tmp_path / "f.parquet", "r+b") as stream:
+        head = stream.read(1000)
+        stream.seek(0)
+        stream.write(with_first_page(head, compressed_size=claimed))
+    del rows
+    file = open_base_file(storage, "f.parquet")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CorruptFile, match=r"the page at byte 4 claims \d+ bytes, and its column chunk of .*restore"):
+        list(file.batches(["id"], file.row_groups))
+    with pytest.raises(CorruptFile, match="the page at byte 4 claims"):
+        file.read(["id"], file.row_groups[:1])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    assert file.read(["x"], file.row_groups[:1]).num_rows
+
+
+@pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0"}, {"compression": "zstd", "data_page_size": 100}])
+def test_sound_pages_pass_the_look_at_their_headers(tmp_path: Path, options: dict[str, Any]) -> None:
+    texts = [None if n % 7 == 0 else f"text {n}" * (n % 50) for n in range(5000)]
+    rows = pa.table({"n": range(5000), "s": texts, "l": [[n, n + 1] for n in range(5000)]})
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=1500, write_page_checksum=True, **options)
+    metadata = pq.read_metadata(tmp_path / "f.parquet")
+    for group in range(metadata.num_row_groups):
+        check_pages(str(tmp_path / "f.parquet"), metadata, group, rows.column_names)
+
+
+@pytest.mark.parametrize("table", ["clean_mor_v6_0150", "idx_stats_mor_v9_120", "clus_mor_mor_v9_120"])
+def test_pages_that_hudi_wrote_pass_the_look_at_their_headers(tmp_path: Path, table: str) -> None:
+    looked = 0
+    for path in unpack(table, tmp_path).rglob("*.parquet"):
+        if not path.name.startswith("."):
+            metadata = pq.read_metadata(path)
+            for group in range(metadata.num_row_groups):
+                check_pages(str(path), metadata, group, pq.read_schema(path).names)
+                looked += 1
+    assert looked
 
 
 def test_footer_whose_row_groups_do_not_add_up_is_corrupt(tmp_path: Path) -> None:

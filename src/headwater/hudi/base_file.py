@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, MissingFile, StorageError, UnsupportedTable
 from headwater.hudi.parquet_footer import check_column_chunks
+from headwater.hudi.parquet_pages import check_pages
 from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
 
@@ -105,12 +106,13 @@ class ParquetBaseFile:
             # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
             remote = not isinstance(self.storage.filesystem, pafs.LocalFileSystem)
             source = self.storage.open(self.path)
+            self._buffered = not remote and source.size() >= _LARGE
             self._file = pq.ParquetFile(
                 source,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=remote,
-                # A buffered stream takes as much memory as a page says it has, up to 2 GiB if that is damaged.
-                buffer_size=0 if remote or source.size() < _LARGE else _BUFFER,
+                # A buffered stream takes as much memory as a page says it has: such pages are looked at before.
+                buffer_size=_BUFFER if self._buffered else 0,
                 page_checksum_verification=True,
             )
             self.schema = self._file.schema_arrow.remove_metadata()
@@ -162,6 +164,7 @@ class ParquetBaseFile:
         with _Guard(self.storage.describe(self.path)):
             if not columns:
                 return pa.table({"": pa.nulls(sum(group.rows for group in groups))}).select([])
+            self._check_pages(columns, groups)
             found = self._file.read_row_groups([group.index for group in groups], columns=list(columns))
             _check_rows(found.num_rows, sum(group.rows for group in groups))
             return found
@@ -173,12 +176,17 @@ class ParquetBaseFile:
                 yield start, _rows_without_columns(group.rows)
                 continue
             with _Guard(self.storage.describe(self.path)):
+                self._check_pages(columns, [group])
                 rows = self._batch_rows(group, columns)
                 found = self._file.iter_batches(rows, row_groups=[group.index], columns=list(columns))
                 for batch in found:
                     yield start, pa.Table.from_batches([batch])
                     start += batch.num_rows
                 _check_rows(start - group.start, group.rows)
+
+    def _check_pages(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> None:
+        for group in groups if self._buffered else ():
+            check_pages(self.storage.absolute(self.path), self._checked_metadata, group.index, columns)
 
     def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
