@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 $(STAMP): pyproject.toml
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(PY) -m pip install --quiet --disable-pip-version-check -e ".[duckdb,pandas,lance]" --group dev
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e ".[spark,duckdb,pandas,lance]" --group dev
 	@touch $@
 
 BENCH_STAMP := $(VENV)/.installed-bench
@@ -22,17 +22,40 @@ $(BENCH_STAMP): $(STAMP)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --group bench
 	@touch $@
 
-.PHONY: help venv demo test fuzz lint format bench interop clean
+.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench interop clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-venv: $(STAMP) ## make the environment in .venv
+venv: $(STAMP) connector ## make the environment in .venv
 
-demo: $(STAMP) ## open the tables that ship with the project and read them in every mode
+connector: $(STAMP) ## build the Spark connector for the installed pyspark (needs a JDK 17 or newer)
+	@$(PY) connector/build.py
+
+demo: $(STAMP) connector ## open the tables that ship with the project and read them in every mode
 	@$(PY) -m headwater.demo
 
-test: $(STAMP) ## run every test
+test: $(STAMP) connector ## run every test
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal
+
+SPARKS ?= 3.5 4.0 4.1 4.2 4.3
+
+test-matrix: $(STAMP) ## run tests/spark with each supported Spark (SPARKS="3.5 4.0")
+	@for minor in $(SPARKS); do \
+	  $(PY) connector/build.py --minor $$minor; \
+	  home=$$($(PY) connector/build.py --venv $$minor); \
+	  test $$home/.installed -nt pyproject.toml || { \
+	    $$home/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"; \
+	    $$home/bin/python -m pip install --quiet --disable-pip-version-check -e ".[duckdb,pandas,lance]" --group dev "pyspark==$$minor.*"; \
+	    touch $$home/.installed; }; \
+	  echo "Spark $$minor:"; \
+	  $$home/bin/python -m pytest -n $(JOBS) --dist worksteal tests/spark; \
+	done
+
+wheel: $(STAMP) ## build the connector for every supported Spark, and a wheel with all of them in dist/
+	@$(PY) connector/build.py --all
+	@rm -rf dist/*.whl
+	@$(PY) -m build --wheel --outdir dist . > /dev/null
+	@$(PY) connector/check_wheel.py dist
 
 fuzz: $(STAMP) ## run the fuzz tests for longer (SECONDS_=600)
 	@HEADWATER_FUZZ_SECONDS=$${SECONDS_:-600} $(PY) -m pytest -m fuzz tests/reliability
