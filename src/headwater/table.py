@@ -221,6 +221,10 @@ class Scan:
         """What the scan will read. Nothing but metadata is touched."""
         return self._plan()[0]
 
+    def prepare(self) -> tuple[ScanPlan, HudiSliceReader]:
+        """The plan, and the reader that opens its slices: for an engine that runs the plan itself."""
+        return self._plan()
+
     def explain(self) -> str:
         """The plan as text: each pass, what it kept and why."""
         return str(self.plan())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -101,6 +102,17 @@ def describe_partition(config: TableConfig, path: str, schema: pa.Schema) -> Par
             names.append(name)
             values.append(value)
     return PartitionDescriptor(path, tuple(names), tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class PathValues:
+    """Partition path → the columns whose values it tells."""
+
+    config: TableConfig
+    schema: pa.Schema
+
+    def __call__(self, partition: str) -> dict[str, Any]:
+        return describe_partition(self.config, partition, self.schema).as_mapping()
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +21,7 @@ from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.log_rows import LogReader, Share
-from headwater.hudi.merge.rules import MergeRules
+from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
 from headwater.hudi.properties import TableConfig
 from headwater.hudi.schema import COMMIT_TIME, SchemaHistory, TableSchema
@@ -37,30 +38,40 @@ from headwater.spec.expressions import (
 )
 from headwater.spec.expressions import columns as columns_of
 from headwater.spec.model import ChangeSlice, FileSlice, ReadingMode
+from headwater.spec.slice_reader import MergePart
 from headwater.storage import Storage
 
 # What decoding and merging a log takes, in multiples of its size.
 _DECODED = 5
 _MOST_PASSES = 256
 
+_LOG = logging.getLogger("headwater")
+
 
 @dataclass(frozen=True)
 class SliceContext:
-    """What reading a slice must know of its table."""
+    """What reading a slice must know of its table. Goes to other processes by pickle."""
 
     storage: Storage
     config: TableConfig
     timeline: HudiTimeline
     schema: TableSchema
     history: SchemaHistory
-    rules: Callable[[], MergeRules]
     constants: Callable[[str], Mapping[str, Any]]
     """Partition path → columns whose values come from it."""
     is_valid_instant: Callable[[str], bool]
     as_of: str | None = None
     budget: int | None = None
     """Bytes that merging one slice may hold; None for as many as it takes."""
-    report: Callable[[str], None] = field(default=lambda message: None)
+    report: Callable[[str], None] = field(default=_LOG.warning)
+    """Told what a read passes over; in another process the log is."""
+
+    def rules(self) -> MergeRules:
+        """How versions of a record merge; an error where that is not known, which concerns slices with logs alone."""
+        return merge_rules(self.config)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "report"}
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,8 @@ class HudiSliceReader:
     schema: pa.Schema
     filter: Expression | None = None
     mode: ReadingMode = ReadingMode.SNAPSHOT
+    position_column: str | None = None
+    """A last column for each row's position in the base file, null for rows that merging added."""
 
     def project(self, schema: pa.Schema) -> HudiSliceReader:
         return replace(self, schema=schema)
@@ -87,6 +100,9 @@ class HudiSliceReader:
         """Hold no more than so many bytes of logs at a time."""
         return replace(self, context=replace(self.context, budget=budget))
 
+    def with_positions(self, name: str) -> HudiSliceReader:
+        return replace(self, schema=self.schema.append(pa.field(name, pa.int64())), position_column=name)
+
     def open(self, slice_: FileSlice | ChangeSlice) -> Iterator[pa.RecordBatch]:
         """The rows of a slice, a batch at a time."""
         if isinstance(slice_, ChangeSlice):
@@ -97,6 +113,12 @@ class HudiSliceReader:
         for table in self._tables(slice_):
             yield from table.to_batches()
 
+    def merge_over_base(self, slice_: FileSlice) -> Iterator[MergePart]:
+        """Which rows of the base file go, and which rows come; filters concern only those that come."""
+        read = _SliceRead(self, slice_)
+        for merged, is_last in read.merges(read.open_base()):
+            yield MergePart(merged.dropped, self._matching(read, read.finish(merged.added)), is_last)
+
     def keys_of(self, slice_: FileSlice) -> Iterator[tuple[pa.Array, pa.Array]]:
         """The record keys of a slice, each with its row in the base file; null for rows that only the log has."""
         schema = pa.schema([self.context.schema.arrow.field(name) for name in key_columns(self.context.config)])
@@ -105,10 +127,12 @@ class HudiSliceReader:
     def _tables(self, slice_: FileSlice) -> Iterator[pa.Table]:
         read = _SliceRead(self, slice_)
         for table in read.tables():
-            if read.filter is not None:
-                table = filter_batch(read.filter, table)
+            table = self._matching(read, table)
             if table.num_rows:
-                yield table.select(self.schema.names)
+                yield table
+
+    def _matching(self, read: _SliceRead, table: pa.Table) -> pa.Table:
+        return (table if read.filter is None else filter_batch(read.filter, table)).select(self.schema.names)
 
 
 class _SliceRead:
@@ -120,6 +144,9 @@ class _SliceRead:
         self.filter = self._residual(reader.filter)
         self.with_logs = reader.mode is not ReadingMode.SNAPSHOT_READ_OPTIMIZED
         self.constants = dict(self.context.constants(slice_.group.partition))
+        self.position_column = reader.position_column
+        if self.position_column is not None:
+            self.constants[self.position_column] = None
         self.target = self._target(reader)
         self._repeated: dict[str, pa.Array] = {}
 
@@ -145,22 +172,32 @@ class _SliceRead:
             fields[name] = self.context.schema.arrow.field(index)
         return pa.schema([f.with_nullable(True) for f in fields.values()])
 
+    def open_base(self) -> BaseFile | None:
+        ref = self.slice.base_file
+        return None if ref is None else open_base_file(self.context.storage, ref.path)
+
     def tables(self) -> Iterator[pa.Table]:
-        base_ref = self.slice.base_file
-        base = open_base_file(self.context.storage, base_ref.path) if base_ref is not None else None
+        base = self.open_base()
         dropped = np.zeros(0, np.int64)
-        if self.with_logs and self.slice.delta_files:
-            passes = self._passes()
-            for number in range(passes):
-                merged = self._merge(base, Share(number, passes))
-                if merged is None:
-                    break
-                dropped = np.sort(np.concatenate([dropped, merged.dropped])) if number else merged.dropped
-                if merged.added.num_rows:
-                    yield self._finish(merged.added)
-                del merged
+        for merged, _ in self.merges(base):
+            dropped = np.sort(np.concatenate([dropped, merged.dropped])) if len(dropped) else merged.dropped
+            if merged.added.num_rows:
+                yield self.finish(merged.added)
+            del merged
         if base is not None:
             yield from self._base_tables(base, dropped)
+
+    def merges(self, base: BaseFile | None) -> Iterator[tuple[Merged, bool]]:
+        """The log's shares merged one after the other, the last one marked; nothing where no block counts."""
+        if not self.with_logs or not self.slice.delta_files:
+            return
+        passes = self._passes()
+        for number in range(passes):
+            merged = self._merge(base, Share(number, passes))
+            if merged is None:
+                return
+            yield merged, number + 1 == passes
+            del merged
 
     def _passes(self) -> int:
         """How often the log is gone through so that each time its share of the records fits the budget."""
@@ -170,8 +207,7 @@ class _SliceRead:
         return max(1, min(-(-size * _DECODED // self.context.budget), _MOST_PASSES))
 
     def keys(self) -> Iterator[tuple[pa.Array, pa.Array]]:
-        base_ref = self.slice.base_file
-        base = open_base_file(self.context.storage, base_ref.path) if base_ref is not None else None
+        base = self.open_base()
         merged = self._merge(base, Share()) if self.with_logs and self.slice.delta_files else None
         if base is not None:
             columns = self._physical(base.schema, self.target.names, renames := self._renames(self._base_instant()))
@@ -200,10 +236,15 @@ class _SliceRead:
         columns = self._physical(base.schema, self.target.names, renames)
         merged = pa.schema([self.target.field(name) for name in self._merged_columns()])
         for start, table in base.batches(columns, self._matching_groups(base, groups, columns, renames)):
+            positions = None
+            if self.position_column is not None:
+                table = table.append_column(self.position_column, pa.array(np.arange(start, start + table.num_rows)))
             if len(dropped):
                 table = _without(table, start, dropped)
+            if self.position_column is not None:
+                positions = table.column(self.position_column)
             if table.num_rows:
-                yield self._finish(conform(table, merged, renames))
+                yield self.finish(conform(table, merged, renames), positions)
 
     def _matching_groups(
         self, base: BaseFile, groups: Sequence[RowGroup], columns: Sequence[str], renames: Renames
@@ -223,10 +264,12 @@ class _SliceRead:
             if any(filter_batch(self.filter, self._with_constants(table)).num_rows for table in tables):
                 yield group
 
-    def _finish(self, table: pa.Table) -> pa.Table:
+    def finish(self, table: pa.Table, positions: pa.ChunkedArray | None = None) -> pa.Table:
         """Partition values from the path, and the rows of the asked-for instants alone."""
         columns = [
-            self._constant(field.name, field.type, self.constants[field.name], table.num_rows)
+            positions
+            if positions is not None and field.name == self.position_column
+            else self._constant(field.name, field.type, self.constants[field.name], table.num_rows)
             if field.name in self.constants
             else table.column(field.name)
             for field in self.target

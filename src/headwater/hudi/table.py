@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import InstantNotFound
 from headwater.hudi.file_index import HudiFileIndex
-from headwater.hudi.keys import describe_partition, key_columns, record_keys
+from headwater.hudi.keys import PathValues, key_columns, record_keys
 from headwater.hudi.listing import FolderListing, Listing
-from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.properties import TableConfig, load_config
 from headwater.hudi.record_index import HudiRecordIndex
@@ -106,10 +103,6 @@ class HudiTable:
     def listing(self) -> Listing:
         return self.metadata or FolderListing(self.storage, self.config)
 
-    @cached_property
-    def rules(self) -> MergeRules:
-        return merge_rules(self.config)
-
     def file_index(
         self, schema: TableSchema | None = None, *, base_files_only: bool = False, despite_cleaning: bool = False
     ) -> HudiFileIndex:
@@ -160,8 +153,8 @@ class HudiTable:
             self.timeline,
             schema,
             self.history,
-            lambda: self.rules,
-            self._constants(schema, mode),
+            # Where the path tells a column's value, the files need not be read for it.
+            PathValues(self.config, schema.arrow),
             self.timeline.is_committed,
             as_of,
             budget,
@@ -191,7 +184,3 @@ class HudiTable:
         with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
             parts = list(pool.map(read, index.slices(texts) if len(texts) else []))
         return pa.concat_tables([output.empty_table(), *(table for part in parts for table in part)])
-
-    def _constants(self, schema: TableSchema, mode: ReadingMode) -> Callable[[str], Mapping[str, Any]]:
-        """Columns that take their values from the partition path: where it tells them, the files need not be read."""
-        return lambda partition: describe_partition(self.config, partition, schema.arrow).as_mapping()

@@ -67,6 +67,11 @@ class HudiTimeline:
     _metadata: dict[Instant, CommitMetadata] = field(default_factory=dict, repr=False)
     _extra: dict[Instant, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the same instants, without what was read of them on the way."""
+        kept = {name: self.__dict__[name] for name in ("storage", "config", "instants", "files")}
+        return {**kept, "_metadata": {}, "_extra": {}}
+
     def completed(self) -> tuple[Instant, ...]:
         return self._completed
 
