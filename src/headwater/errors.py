@@ -70,3 +70,19 @@ class UnknownMerger(HeadwaterError, LookupError):
 
 class MissingDependency(HeadwaterError, ImportError):
     """An optional package is needed for this call and is not installed."""
+
+
+class SparkSetupError(HeadwaterError, RuntimeError):
+    """A Spark session that cannot read through Headwater as it is set up."""
+
+
+class ConnectorNotFound(SparkSetupError, FileNotFoundError):
+    """The connector's jar for this Spark is not there, or not on the session's class path."""
+
+
+class WrongConnector(SparkSetupError):
+    """A connector for another Spark is on the class path, or more than one is."""
+
+
+class JavaNotFound(SparkSetupError):
+    """No Java, or one that is too old."""
