@@ -1,0 +1,176 @@
+"""A scan plan as the JVM gets it: tasks, partitions, constants, statistics, and the scan for the executors."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.hudi.slice_reader import HudiSliceReader
+from headwater.plan import PlanStep, ScanTask
+from headwater.spark.sidecar.merging import SliceScan, encode_slice
+from headwater.spark.sidecar.predicates import FULL, NONE, Pushed, classify
+from headwater.spark.sidecar.tables import OpenTable
+from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
+from headwater.spec.expressions import conjunction
+from headwater.spec.model import FileSlice
+
+DEFAULT_MEMORY = 512 * 10**6
+
+
+def push(table: OpenTable, predicates: Sequence[Any]) -> list[Pushed]:
+    """Each predicate with its class."""
+    return [classify(one, table.schema, table.partition_values) for one in predicates]
+
+
+def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """The answer to `plan`."""
+    pushed = [one for one in push(table, request.get("predicates") or ()) if one.kind != NONE]
+    scan = table.scan
+    if pushed:
+        scan = scan.where(conjunction([one.expression for one in pushed if one.expression is not None]))
+    planned, reader = scan.prepare()
+    read_schema = request["read_schema"]
+    reader = reader.project(pruned(table.schema, read_schema)).within(table.options.memory or DEFAULT_MEMORY)
+    merging = (request.get("reader") or table.options.reader) == "merge"
+    slices = SliceScan(
+        reader,
+        arrow_schema(read_schema),
+        tuple(request.get("metadata_columns") or ()),
+        _partition_type(table),
+    )
+    partitions, constants = _partitions(planned.tasks)
+    tasks = _Tasks(reader, {one["path"]: index for index, one in enumerate(partitions)}, merging).make(planned.tasks)
+    limit = request.get("limit")
+    if limit is not None and all(one.kind == FULL for one in pushed):
+        tasks = _enough(tasks, int(limit))
+    return {
+        "scan": base64.b64encode(slices.to_bytes(version)).decode("ascii"),
+        "scan_id": uuid.uuid4().hex,
+        "tasks": tasks,
+        "partitions": partitions,
+        "constants": constants,
+        "statistics": {"bytes": sum(one["size"] + one["delta_bytes"] for one in tasks), "rows": None, "columns": {}},
+        "split_size": table.options.split_size,
+        "open_cost": table.options.open_cost,
+        "metrics": _metrics(planned.steps, len(tasks)),
+        "description": str(planned).splitlines(),
+    }
+
+
+def _partition_type(table: OpenTable) -> pa.DataType | None:
+    names = table.partition_columns
+    if not names:
+        return None
+    types = {name: arrow_type(spark_type(table.schema.field(name).type)) for name in names}
+    return pa.struct([pa.field(name, type_) for name, type_ in types.items()])
+
+
+def _partitions(tasks: Sequence[ScanTask]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The partitions of a plan, and the columns whose values each of their paths tells."""
+    found: dict[str, dict[str, Any]] = {}
+    known: list[str] | None = None
+    for task in tasks:
+        partition = task.partition
+        if partition.path in found:
+            continue
+        found[partition.path] = {
+            "path": partition.path,
+            "values": {name: to_json(value) for name, value in partition.as_mapping().items()},
+        }
+        known = list(partition.columns) if known is None else [name for name in known if name in partition.columns]
+    return list(found.values()), known or []
+
+
+class _Tasks:
+    """Makes tasks of slices."""
+
+    def __init__(self, reader: HudiSliceReader, partitions: Mapping[str, int], merging: bool) -> None:
+        self._reader = reader
+        self._partitions = partitions
+        self._merging = merging
+        self._renames: dict[str, list[dict[str, Any]]] = {}
+
+    def make(self, planned: Sequence[ScanTask]) -> list[dict[str, Any]]:
+        return [
+            self._task(number, task.slice) for number, task in enumerate(planned) if isinstance(task.slice, FileSlice)
+        ]
+
+    def _task(self, number: int, slice_: FileSlice) -> dict[str, Any]:
+        how, why = self._how(slice_)
+        base = slice_.base_file
+        return {
+            "id": number,
+            "how": how,
+            "why": why,
+            "path": slice_.paths[0] if base is None else base.path,
+            "size": 0 if base is None else self._size(base.path, base.size),
+            "modified": 0,
+            "delta_bytes": sum(ref.size or 0 for ref in slice_.delta_files),
+            "schema_key": slice_.base_instant,
+            "renames": self._renames_at(slice_.base_instant),
+            "partition": self._partitions[slice_.group.partition],
+            "payload": base64.b64encode(encode_slice(slice_)).decode("ascii"),
+            "rows": None,
+        }
+
+    def _how(self, slice_: FileSlice) -> tuple[str, str]:
+        base = slice_.base_file
+        if self._merging:
+            return "stream", "reader=merge"
+        if base is None:
+            return "stream", "no base file"
+        extension = base.name.rsplit(".", 1)[-1].lower()
+        if extension != "parquet":
+            return "stream", f"the base file is {extension}"
+        if slice_.instants is not None:
+            return "stream", "a range of commits"
+        return ("positional", "") if slice_.delta_files else ("parquet", "")
+
+    def _size(self, path: str, size: int | None) -> int:
+        if size is not None:
+            return size
+        found = self._reader.context.storage.find(path)
+        return 0 if found is None else found.size
+
+    def _renames_at(self, instant: str) -> list[dict[str, Any]]:
+        """What files of an instant call the columns, where they call them otherwise."""
+        found = self._renames.get(instant)
+        if found is None:
+            context = self._reader.context
+            pairs = context.history.renames(context.schema.internal, instant)
+            names = set(self._reader.schema.names)
+            found = [{"column": list(path), "file": name} for path, name in pairs.items() if path[0] in names]
+            self._renames[instant] = found
+        return found
+
+
+def _enough(tasks: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """As many tasks as surely have so many rows: whole files whose number of rows is known."""
+    total, kept = 0, []
+    for task in sorted(tasks, key=lambda one: one["how"] != "parquet" or one["rows"] is None):
+        if task["how"] != "parquet" or task["rows"] is None:
+            return tasks
+        kept.append(task)
+        total += task["rows"]
+        if total >= limit:
+            return kept
+    return tasks
+
+
+def _metrics(steps: Sequence[PlanStep], kept: int) -> dict[str, int]:
+    found = {"slices_total": 0, "slices_read": kept}
+    found |= {"skipped_by_partition": 0, "skipped_by_statistics": 0, "skipped_by_index": 0}
+    for step in steps:
+        if step.name == "list slices":
+            found["slices_total"] = step.total
+        elif step.name in ("prune partitions", "prune by partition statistics"):
+            found["skipped_by_partition"] += step.skipped
+        elif step.name == "prune by column statistics":
+            found["skipped_by_statistics"] += step.skipped
+        elif step.unit == "slices":
+            found["skipped_by_index"] += step.skipped
+    return found
