@@ -188,6 +188,10 @@ class HudiTimeline:
             self._metadata[instant] = found
         return found
 
+    def known_metadata(self, instant: Instant) -> CommitMetadata | None:
+        """What a completed write wrote, where that was read already."""
+        return self._metadata.get(instant)
+
     @cached_property
     def replaced_groups(self) -> dict[tuple[str, str], str]:
         """(partition, file id) → the newest completed instant that replaced it."""

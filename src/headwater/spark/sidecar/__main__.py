@@ -6,6 +6,8 @@ One thread does nothing but read stdin: it exits the process where stdin ends, a
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import json
 import logging
 import os
@@ -16,8 +18,8 @@ import sys
 import threading
 from typing import BinaryIO
 
-THREADS = "HEADWATER_THREADS"
-"""Environment: how many threads Arrow and Polars may use in this process; tasks of one executor run side by side."""
+ROLE, THREADS, IMPORT = "HEADWATER_ROLE", "HEADWATER_THREADS", "HEADWATER_IMPORT"
+"""Environment: docs/spark-connector.md says what they do."""
 _PIPE_BYTES = 1024 * 1024
 
 
@@ -35,6 +37,11 @@ def main() -> None:
     from headwater.spark.sidecar.server import Request, Server
 
     pa.set_cpu_count(threads)
+    for module in filter(None, map(str.strip, os.environ.get(IMPORT, "").split(","))):
+        importlib.import_module(module)
+    # Plans are many small objects that live as long as their request: looking for cycles among them is wasted.
+    gc.freeze()
+    gc.set_threshold(100_000)
     version = str(sys.modules["headwater"].__version__)
     hello = {"protocol": PROTOCOL, "headwater": version, "python": platform.python_version(), "pid": os.getpid()}
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
@@ -43,6 +50,8 @@ def main() -> None:
     server = Server(out, version)
     try:
         write_frame(out, Kind.HELLO, json.dumps(hello).encode("utf-8"))
+        if os.environ.get(ROLE) == "executor":
+            threading.Thread(target=importlib.import_module, args=("polars",), daemon=True, name="warm-up").start()
         while True:
             server.answer(requests.get())
     except BrokenPipeError:

@@ -23,6 +23,7 @@ FILE, POSITION, PARTITION = "_file", "_pos", "_partition"
 METADATA_COLUMNS = (FILE, POSITION, PARTITION)
 
 _POSITION_COLUMN = "\x00position"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _BATCH_ROWS = 64 * 1024
 _BATCH_BYTES = 8 * 1024 * 1024
 
@@ -48,7 +49,7 @@ def encode_slice(slice_: FileSlice) -> bytes:
         None if slice_.instants is None else sorted(slice_.instants),
         slice_.as_of,
     ]
-    return json.dumps(found, separators=(",", ":")).encode("utf-8")
+    return _ENCODER.encode(found).encode("utf-8")
 
 
 def decode_slice(payload: bytes) -> FileSlice:
@@ -97,7 +98,9 @@ class SliceScan:
 
     def merge(self, slice_: FileSlice, *, rows: bool) -> Iterator[tuple[npt.NDArray[np.int64], pa.Table | None, bool]]:
         """Parts of the difference: positions that go, rows that come (if wanted), and whether it is the last part."""
-        reader = self.reader if rows else replace(self.reader, schema=pa.schema([]), filter=None)
+        reader = self.reader
+        if not rows and reader.context.rules().merger is None:
+            reader = replace(reader, schema=pa.schema([]), filter=None)
         for part in reader.merge_over_base(slice_):
             added = self._for_spark(part.added, slice_) if rows and part.added.num_rows else None
             yield part.dropped, added, part.is_last

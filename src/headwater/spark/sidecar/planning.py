@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.slice_reader import HudiSliceReader
+from headwater.hudi.timeline import HudiTimeline
 from headwater.plan import PlanStep, ScanTask
+from headwater.spark.options import ReadOptions
 from headwater.spark.sidecar.merging import SliceScan, encode_slice
 from headwater.spark.sidecar.predicates import FULL, NONE, Pushed, classify
 from headwater.spark.sidecar.tables import OpenTable
@@ -18,7 +22,8 @@ from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, 
 from headwater.spec.expressions import conjunction
 from headwater.spec.model import FileSlice
 
-DEFAULT_MEMORY = 512 * 10**6
+MEMORY = "HEADWATER_MEMORY"
+_DEFAULT_MEMORY = 512 * 10**6
 
 
 def push(table: OpenTable, predicates: Sequence[Any]) -> list[Pushed]:
@@ -34,7 +39,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         scan = scan.where(conjunction([one.expression for one in pushed if one.expression is not None]))
     planned, reader = scan.prepare()
     read_schema = request["read_schema"]
-    reader = reader.project(pruned(table.schema, read_schema)).within(table.options.memory or DEFAULT_MEMORY)
+    reader = reader.project(pruned(table.schema, read_schema)).within(_memory(table.options))
     merging = (request.get("reader") or table.options.reader) == "merge"
     slices = SliceScan(
         reader,
@@ -43,9 +48,11 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         _partition_type(table),
     )
     partitions, constants = _partitions(planned.tasks)
-    tasks = _Tasks(reader, {one["path"]: index for index, one in enumerate(partitions)}, merging).make(planned.tasks)
-    limit = request.get("limit")
-    if limit is not None and all(one.kind == FULL for one in pushed):
+    limit = request.get("limit") if all(one.kind == FULL for one in pushed) else None
+    counts = RowCounts(table.table.hudi.timeline, may_read=limit is not None)
+    places = {one["path"]: index for index, one in enumerate(partitions)}
+    tasks = _Tasks(reader, places, counts, merging).make(planned.tasks)
+    if limit is not None:
         tasks = _enough(tasks, int(limit))
     return {
         "scan": base64.b64encode(slices.to_bytes(version)).decode("ascii"),
@@ -59,6 +66,14 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         "metrics": _metrics(planned.steps, len(tasks)),
         "description": str(planned).splitlines(),
     }
+
+
+def _memory(options: ReadOptions) -> int:
+    """Bytes that merging one slice may hold."""
+    if options.memory is not None:
+        return options.memory
+    text = os.environ.get(MEMORY, "")
+    return int(text) if text.isdigit() and int(text) else _DEFAULT_MEMORY
 
 
 def _partition_type(table: OpenTable) -> pa.DataType | None:
@@ -85,12 +100,45 @@ def _partitions(tasks: Sequence[ScanTask]) -> tuple[list[dict[str, Any]], list[s
     return list(found.values()), known or []
 
 
+class RowCounts:
+    """How many rows base files have, as the commits that wrote them say; the files stay closed."""
+
+    def __init__(self, timeline: HudiTimeline, *, may_read: bool) -> None:
+        self._timeline = timeline
+        self._may_read = may_read
+        """Whether commits may be read for it that nothing else asked for."""
+        self._instants = {instant.requested_at: instant for instant in timeline.commits}
+        self._rows: dict[str, dict[str, int]] = {}
+
+    def of(self, slice_: FileSlice) -> int | None:
+        """The number of rows of a slice that is only a base file; None where it is not known."""
+        base = slice_.base_file
+        if base is None or slice_.delta_files or slice_.instants is not None:
+            return None
+        name = parse_base_file(base.name)
+        return None if name is None else self._written(name.instant).get(base.path)
+
+    def _written(self, requested_at: str) -> dict[str, int]:
+        found = self._rows.get(requested_at)
+        if found is None:
+            instant = self._instants.get(requested_at)
+            known = None
+            if instant is not None:
+                known = self._timeline.metadata(instant) if self._may_read else self._timeline.known_metadata(instant)
+            found = {} if known is None else {stat.path: stat.num_writes for stat in known.write_stats}
+            self._rows[requested_at] = found
+        return found
+
+
 class _Tasks:
     """Makes tasks of slices."""
 
-    def __init__(self, reader: HudiSliceReader, partitions: Mapping[str, int], merging: bool) -> None:
+    def __init__(
+        self, reader: HudiSliceReader, partitions: Mapping[str, int], counts: RowCounts, merging: bool
+    ) -> None:
         self._reader = reader
         self._partitions = partitions
+        self._counts = counts
         self._merging = merging
         self._renames: dict[str, list[dict[str, Any]]] = {}
 
@@ -102,6 +150,8 @@ class _Tasks:
     def _task(self, number: int, slice_: FileSlice) -> dict[str, Any]:
         how, why = self._how(slice_)
         base = slice_.base_file
+        name = None if base is None else parse_base_file(base.name)
+        instant = slice_.base_instant if name is None else name.instant
         return {
             "id": number,
             "how": how,
@@ -110,11 +160,11 @@ class _Tasks:
             "size": 0 if base is None else self._size(base.path, base.size),
             "modified": 0,
             "delta_bytes": sum(ref.size or 0 for ref in slice_.delta_files),
-            "schema_key": slice_.base_instant,
-            "renames": self._renames_at(slice_.base_instant),
+            "schema_key": instant,
+            "renames": self._renames_at(instant),
             "partition": self._partitions[slice_.group.partition],
             "payload": base64.b64encode(encode_slice(slice_)).decode("ascii"),
-            "rows": None,
+            "rows": self._counts.of(slice_),
         }
 
     def _how(self, slice_: FileSlice) -> tuple[str, str]:

@@ -117,6 +117,7 @@ class OpenTables:
 
 def _open(path: str, options: Mapping[str, str], session: Mapping[str, Any]) -> OpenTable:
     # What may change the way to the table's properties cannot come from them.
-    first = parse_read_options(options, session)
+    conf = session.get("conf") or {}
+    first = parse_read_options(options, conf)
     table = open_table(path, metadata=first.metadata)
-    return OpenTable(table, parse_read_options(options, session, table.hudi.config.properties))
+    return OpenTable(table, parse_read_options(options, conf, table.hudi.config.properties))
