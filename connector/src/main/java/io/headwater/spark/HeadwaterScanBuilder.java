@@ -1,0 +1,297 @@
+package io.headwater.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.headwater.spark.sidecar.Json;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Count;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
+import org.apache.spark.sql.connector.expressions.aggregate.Max;
+import org.apache.spark.sql.connector.expressions.aggregate.Min;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Collects what Spark's optimizer pushes down; which class a filter is of, the sidecar says. */
+final class HeadwaterScanBuilder
+    implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownAggregates,
+        SupportsPushDownLimit {
+  private final HeadwaterTable table;
+  private final CaseInsensitiveStringMap options;
+  private final List<Predicate> full = new ArrayList<>();
+  private final List<Predicate> partial = new ArrayList<>();
+  private final List<Predicate> none = new ArrayList<>();
+  private StructType required;
+  private Integer limit;
+  private Aggregation asked;
+  private AggregatePlan aggregate;
+  private AggregatePlan pushedAggregate;
+
+  HeadwaterScanBuilder(HeadwaterTable table, CaseInsensitiveStringMap options) {
+    this.table = table;
+    this.options = options;
+    this.required = table.schema();
+  }
+
+  @Override
+  public Predicate[] pushPredicates(Predicate[] predicates) {
+    ObjectNode request = Json.object().put("op", "push");
+    ArrayNode sent = request.putArray("predicates");
+    for (Predicate predicate : predicates) {
+      JsonNode json = Expressions.json(predicate);
+      if (json == null) {
+        sent.addNull();
+      } else {
+        sent.add(json);
+      }
+    }
+    JsonNode classes = table.handle().call(request).path("classes");
+    if (classes.size() != predicates.length) {
+      throw new IllegalStateException(
+          "the sidecar classed " + classes.size() + " of " + predicates.length + " filters; is the jar of another release?");
+    }
+    List<Predicate> after = new ArrayList<>();
+    for (int i = 0; i < predicates.length; i++) {
+      switch (classes.get(i).asText()) {
+        case "full":
+          full.add(predicates[i]);
+          break;
+        case "partial":
+          partial.add(predicates[i]);
+          after.add(predicates[i]);
+          break;
+        default:
+          none.add(predicates[i]);
+          after.add(predicates[i]);
+      }
+    }
+    return after.toArray(new Predicate[0]);
+  }
+
+  @Override
+  public Predicate[] pushedPredicates() {
+    List<Predicate> pushed = new ArrayList<>(full);
+    pushed.addAll(partial);
+    return pushed.toArray(new Predicate[0]);
+  }
+
+  @Override
+  public void pruneColumns(StructType schema) {
+    required = schema;
+  }
+
+  @Override
+  public boolean pushLimit(int limit) {
+    this.limit = limit;
+    return true;
+  }
+
+  @Override
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
+  @Override
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    AggregatePlan plan = planAggregate(aggregation);
+    return plan != null && plan.isComplete();
+  }
+
+  @Override
+  public boolean pushAggregation(Aggregation aggregation) {
+    pushedAggregate = planAggregate(aggregation);
+    return pushedAggregate != null;
+  }
+
+  private AggregatePlan planAggregate(Aggregation aggregation) {
+    if (asked != aggregation) {
+      asked = aggregation;
+      aggregate = null;
+      ObjectNode request = aggregateRequest(aggregation);
+      StructType schema = request == null ? null : aggregateSchema(aggregation);
+      if (schema != null) {
+        long start = System.nanoTime();
+        JsonNode answer = table.handle().call(request);
+        if (answer.path("supported").asBoolean()) {
+          aggregate = new AggregatePlan(answer, schema, String.valueOf(describe(aggregation)), System.nanoTime() - start);
+        }
+      }
+    }
+    return aggregate;
+  }
+
+  private static String describe(Aggregation aggregation) {
+    List<String> parts = new ArrayList<>();
+    for (AggregateFunc function : aggregation.aggregateExpressions()) {
+      parts.add(function.toString());
+    }
+    List<String> groups = new ArrayList<>();
+    for (Expression group : aggregation.groupByExpressions()) {
+      groups.add(group.toString());
+    }
+    return String.join(", ", parts) + (groups.isEmpty() ? "" : " BY " + String.join(", ", groups));
+  }
+
+  private ObjectNode aggregateRequest(Aggregation aggregation) {
+    if (!Settings.reader(options).equals("native")) {
+      return null;
+    }
+    ObjectNode request = Json.object().put("op", "aggregate_plan");
+    putPredicates(request);
+    ArrayNode functions = request.putArray("aggregates");
+    for (AggregateFunc function : aggregation.aggregateExpressions()) {
+      String name;
+      Expression column = null;
+      if (function instanceof CountStar) {
+        name = "count_star";
+      } else if (function instanceof Count && !((Count) function).isDistinct()) {
+        name = "count";
+        column = ((Count) function).column();
+      } else if (function instanceof Min) {
+        name = "min";
+        column = ((Min) function).column();
+      } else if (function instanceof Max) {
+        name = "max";
+        column = ((Max) function).column();
+      } else {
+        return null;
+      }
+      ObjectNode sent = functions.addObject().put("function", name);
+      if (column != null) {
+        if (!(column instanceof NamedReference)) {
+          return null;
+        }
+        ArrayNode path = sent.putArray("column");
+        for (String part : ((NamedReference) column).fieldNames()) {
+          path.add(part);
+        }
+      }
+    }
+    ArrayNode groups = request.putArray("group_by");
+    for (Expression group : aggregation.groupByExpressions()) {
+      if (!(group instanceof NamedReference) || ((NamedReference) group).fieldNames().length != 1) {
+        return null;
+      }
+      groups.add(((NamedReference) group).fieldNames()[0]);
+    }
+    putOptions(request);
+    return request;
+  }
+
+  /** The columns that Spark expects of a pushed aggregate: its groups, then its functions. */
+  private StructType aggregateSchema(Aggregation aggregation) {
+    StructType schema = new StructType();
+    for (Expression group : aggregation.groupByExpressions()) {
+      DataType type = typeOf(((NamedReference) group).fieldNames());
+      if (type == null) {
+        return null;
+      }
+      schema = schema.add(((NamedReference) group).fieldNames()[0], type);
+    }
+    int index = 0;
+    for (AggregateFunc function : aggregation.aggregateExpressions()) {
+      Expression column =
+          function instanceof Min ? ((Min) function).column() : function instanceof Max ? ((Max) function).column() : null;
+      DataType type = column == null ? DataTypes.LongType : typeOf(((NamedReference) column).fieldNames());
+      if (type == null) {
+        return null;
+      }
+      schema = schema.add("agg_" + index++, type);
+    }
+    return schema;
+  }
+
+  private DataType typeOf(String[] path) {
+    DataType type = table.schema();
+    for (String part : path) {
+      DataType found = null;
+      if (type instanceof StructType) {
+        for (StructField field : ((StructType) type).fields()) {
+          if (field.name().equals(part)) {
+            found = field.dataType();
+          }
+        }
+      }
+      type = found;
+    }
+    return type != null && Values.isPlain(type) ? type : null;
+  }
+
+  private void putPredicates(ObjectNode request) {
+    ArrayNode predicates = request.putArray("predicates");
+    full.forEach(predicate -> predicates.add(Expressions.json(predicate)));
+    partial.forEach(predicate -> predicates.add(Expressions.json(predicate)));
+  }
+
+  private void putOptions(ObjectNode request) {
+    ObjectNode sent = request.putObject("options");
+    Settings.forSidecar(options.asCaseSensitiveMap()).forEach(sent::put);
+  }
+
+  @Override
+  public Scan build() {
+    Pushed pushed = new Pushed(full, partial, none);
+    if (pushedAggregate != null) {
+      if (pushedAggregate.isComplete()) {
+        return new HeadwaterLocalScan(table, pushedAggregate, pushed);
+      }
+      return HeadwaterScan.ofAggregate(table, options, pushedAggregate, pushed);
+    }
+    StructType data = new StructType();
+    StructType metadata = new StructType();
+    StructType known = table.schema();
+    for (StructField field : required.fields()) {
+      if (java.util.Arrays.asList(known.fieldNames()).contains(field.name())) {
+        data = data.add(field);
+      } else {
+        metadata = metadata.add(field);
+      }
+    }
+    ObjectNode request = Json.object().put("op", "plan");
+    request.set("read_schema", Json.parse(data.json()));
+    ArrayNode names = request.putArray("metadata_columns");
+    for (String name : metadata.fieldNames()) {
+      names.add(name);
+    }
+    putPredicates(request);
+    if (limit == null) {
+      request.putNull("limit");
+    } else {
+      request.put("limit", limit);
+    }
+    request.put("reader", Settings.reader(options));
+    putOptions(request);
+    return new HeadwaterScan(table, options, required, data, metadata, pushed, limit, request);
+  }
+
+  /** The three classes of filters, as they stand in {@code explain()}. */
+  static final class Pushed {
+    final List<Predicate> full;
+    final List<Predicate> partial;
+    final List<Predicate> none;
+
+    Pushed(List<Predicate> full, List<Predicate> partial, List<Predicate> none) {
+      this.full = List.copyOf(full);
+      this.partial = List.copyOf(partial);
+      this.none = List.copyOf(none);
+    }
+
+    String describe() {
+      return "fully pushed: " + full + ", partially pushed: " + partial + ", not pushed: " + none;
+    }
+  }
+}

@@ -1,0 +1,187 @@
+package io.headwater.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.headwater.spark.sidecar.Json;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A table at one version, as the sidecar opened it. */
+public final class HeadwaterTable implements Table, SupportsRead, SupportsMetadataColumns {
+  static final String FILE = "_file";
+  static final String POSITION = "_pos";
+  static final String PARTITION = "_partition";
+
+  private final TableHandle handle;
+  private final String name;
+  private final StructType schema;
+  private final String[] partitionColumns;
+  private final Map<String, String> properties;
+
+  HeadwaterTable(TableHandle handle) {
+    this.handle = handle;
+    JsonNode opened = handle.opened();
+    String given = Json.text(opened, "name");
+    this.name = given == null ? handle.path() : given;
+    this.schema = (StructType) DataType.fromJson(
+        opened.get("schema").isTextual() ? opened.get("schema").asText() : opened.get("schema").toString());
+    List<String> columns = new ArrayList<>();
+    opened.path("partition_columns").forEach(column -> columns.add(column.asText()));
+    this.partitionColumns = columns.toArray(new String[0]);
+    Map<String, String> read = new HashMap<>();
+    opened.path("properties").fields().forEachRemaining(entry -> read.put(entry.getKey(), entry.getValue().asText()));
+    read.put("provider", "headwater");
+    read.put("location", handle.path());
+    this.properties = read;
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  @SuppressWarnings("deprecation") // Spark 3.5 to 4.3 all ask for it, directly or through columns().
+  public StructType schema() {
+    return schema;
+  }
+
+  @Override
+  public Transform[] partitioning() {
+    return Arrays.stream(partitionColumns)
+        .filter(column -> Arrays.asList(schema.fieldNames()).contains(column))
+        .map(Expressions::identity)
+        .toArray(Transform[]::new);
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return properties;
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    List<MetadataColumn> columns = new ArrayList<>();
+    columns.add(new Column(FILE, DataTypes.StringType, false, "the base file that the row is in"));
+    columns.add(new Column(POSITION, DataTypes.LongType, true, "the row's position in the file; null for merged rows"));
+    StructType partition = partitionType();
+    if (partition.length() > 0) {
+      columns.add(new Column(PARTITION, partition, false, "values of the partition columns"));
+    }
+    return columns.toArray(new MetadataColumn[0]);
+  }
+
+  StructType partitionType() {
+    List<StructField> fields = new ArrayList<>();
+    for (String column : partitionColumns) {
+      for (StructField field : schema.fields()) {
+        if (field.name().equals(column)) {
+          fields.add(DataTypes.createStructField(column, field.dataType(), true));
+        }
+      }
+    }
+    return DataTypes.createStructType(fields);
+  }
+
+  TableHandle handle() {
+    return handle;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new HeadwaterScanBuilder(withOptions(options), options);
+  }
+
+  /**
+   * This table opened with a query's own options, for {@code spark.read.option(…).table(…)}: Spark
+   * loads a named table without them.
+   */
+  private HeadwaterTable withOptions(CaseInsensitiveStringMap options) {
+    Map<String, String> wanted = new TreeMap<>(handle.options());
+    wanted.putAll(Settings.forSidecar(options.asCaseSensitiveMap()));
+    if (wanted.equals(handle.options())) {
+      return this;
+    }
+    HeadwaterTable changed = new HeadwaterTable(TableHandle.open(handle.path(), wanted));
+    if (!changed.schema.equals(schema)) {
+      throw new IllegalArgumentException(
+          name + ": with the options " + wanted + " the table has other columns than without them, and Spark resolved the"
+              + " query without. Use spark.read.format(\"headwater\") with the table's path, or AS OF in SQL.");
+    }
+    return changed;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof HeadwaterTable && handle.path().equals(((HeadwaterTable) other).handle.path())
+        && handle.options().equals(((HeadwaterTable) other).handle.options())
+        && Objects.equals(handle.version(), ((HeadwaterTable) other).handle.version());
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(handle.path(), handle.options(), handle.version());
+  }
+
+  @Override
+  public String toString() {
+    return "headwater " + name;
+  }
+
+  private static final class Column implements MetadataColumn {
+    private final String name;
+    private final DataType type;
+    private final boolean nullable;
+    private final String comment;
+
+    private Column(String name, DataType type, boolean nullable, String comment) {
+      this.name = name;
+      this.type = type;
+      this.nullable = nullable;
+      this.comment = comment;
+    }
+
+    @Override
+    public String name() {
+      return name;
+    }
+
+    @Override
+    public DataType dataType() {
+      return type;
+    }
+
+    @Override
+    public boolean isNullable() {
+      return nullable;
+    }
+
+    @Override
+    public String comment() {
+      return comment;
+    }
+  }
+}

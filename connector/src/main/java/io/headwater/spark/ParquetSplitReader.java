@@ -1,0 +1,160 @@
+package io.headwater.spark;
+
+import io.headwater.spark.compat.Compat;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * A range of a base file by Spark's own vectorized reader, its vectors put into the order that the
+ * scan promised: stored columns, constants of the partition, metadata columns.
+ *
+ * <p>Spark's reader fills the same vectors for every batch, so they are arranged once.
+ */
+final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
+  private static final int CONSTANT_ROWS = 1 << 16;
+
+  private final ReadSpec spec;
+  private final FileShape shape;
+  private final SliceTask task;
+  private final boolean withRowIndex;
+  private final PartitionReader<ColumnarBatch> reader;
+  private ColumnarBatch read;
+  private ColumnarBatch arranged;
+  private ColumnVector rowIndex;
+
+  ParquetSplitReader(ReadSpec spec, FileShape shape, HeadwaterBatch.Split split, boolean positions) throws IOException {
+    this.spec = spec;
+    this.shape = shape;
+    this.task = split.task;
+    this.withRowIndex = positions || contains(spec.metadata, HeadwaterTable.POSITION);
+    try {
+      this.reader =
+          Compat.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
+              new Path(task.file), split.start, split.length, task.size, task.modified);
+    } catch (Exception e) {
+      throw explain(e);
+    }
+    InputFileBlockHolder.set(task.file, split.start, split.length);
+  }
+
+  private static boolean contains(StructType schema, String name) {
+    for (String field : schema.fieldNames()) {
+      if (field.equals(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    try {
+      return reader.next();
+    } catch (Exception e) {
+      throw explain(e);
+    }
+  }
+
+  @Override
+  public ColumnarBatch get() {
+    ColumnarBatch batch = reader.get();
+    if (batch != read) {
+      arrange(batch);
+    }
+    if (arranged != batch) {
+      arranged.setNumRows(batch.numRows());
+    }
+    return arranged;
+  }
+
+  /** The rows' positions in the file, where they were asked for; valid after {@link #get}. */
+  ColumnVector rowIndex() {
+    return rowIndex;
+  }
+
+  private void arrange(ColumnarBatch batch) {
+    read = batch;
+    if (withRowIndex) {
+      rowIndex = batch.column(shape.physical.length());
+    }
+    StructField[] fields = spec.required.fields();
+    ColumnVector[] columns = new ColumnVector[fields.length];
+    boolean asRead = batch.numCols() == fields.length;
+    int data = 0;
+    for (int i = 0; i < fields.length; i++) {
+      boolean isData = data < spec.data.length() && spec.data.fields()[data].name().equals(fields[i].name());
+      columns[i] = isData ? dataColumn(batch, data++, fields[i].dataType()) : metadataColumn(fields[i]);
+      asRead = asRead && columns[i] == batch.column(i);
+    }
+    arranged = asRead ? batch : new ColumnarBatch(columns);
+  }
+
+  private ColumnVector dataColumn(ColumnarBatch batch, int index, DataType type) {
+    int source = shape.sources[index];
+    if (source == FileShape.MISSING) {
+      return Values.constant(type, null, CONSTANT_ROWS);
+    }
+    if (source == FileShape.CONSTANT) {
+      String name = spec.data.fields()[index].name();
+      for (int i = 0; i < spec.constants.length; i++) {
+        if (spec.constants[i].equals(name)) {
+          return Values.constant(type, task.constants[i], CONSTANT_ROWS);
+        }
+      }
+    }
+    ColumnVector vector = batch.column(source);
+    DataType stored = shape.physical.fields()[source].dataType();
+    return WidenedColumnVector.canWiden(stored, type) ? new WidenedColumnVector(vector, type) : vector;
+  }
+
+  private ColumnVector metadataColumn(StructField field) {
+    switch (field.name()) {
+      case HeadwaterTable.FILE:
+        return Values.constant(field.dataType(), UTF8String.fromString(task.file), CONSTANT_ROWS);
+      case HeadwaterTable.POSITION:
+        return rowIndex;
+      case HeadwaterTable.PARTITION:
+        return partition((StructType) field.dataType());
+      default:
+        throw new IllegalStateException("no metadata column " + field.name());
+    }
+  }
+
+  /** The struct of partition values, pruned to the fields that Spark asks for. */
+  private ColumnVector partition(StructType wanted) {
+    Object[] values = new Object[wanted.length()];
+    for (int i = 0; i < values.length; i++) {
+      for (int j = 0; j < spec.partitionColumns.length; j++) {
+        if (spec.partitionColumns[j].equals(wanted.fields()[i].name())) {
+          values[i] = task.partition[j];
+        }
+      }
+    }
+    return Values.constantStruct(wanted, values, CONSTANT_ROWS);
+  }
+
+  private IOException explain(Exception error) {
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      if (cause instanceof FileNotFoundException) {
+        return new IOException(
+            task.file + ": the file is gone since the query was planned; it was cleaned or deleted. Run the query again,"
+                + " or keep older versions for longer than queries run.", error);
+      }
+    }
+    return new IOException(task.file + ": Spark's Parquet reader cannot read it (" + error + ")", error);
+  }
+
+  @Override
+  public void close() throws IOException {
+    reader.close();
+  }
+}

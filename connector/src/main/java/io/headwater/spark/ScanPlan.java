@@ -1,0 +1,86 @@
+package io.headwater.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.headwater.spark.sidecar.Json;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** The sidecar's answer to {@code plan}: a value, read once. */
+final class ScanPlan {
+  final String scanId;
+  final byte[] scan;
+  final List<SliceTask> tasks;
+  final String[] constants;
+  final String[] partitionColumns;
+  final JsonNode statistics;
+  final Long splitSize;
+  final Long openCost;
+  final Map<String, Long> metrics = new LinkedHashMap<>();
+  final List<String> description = new ArrayList<>();
+  final long nanos;
+
+  ScanPlan(JsonNode answer, String root, StructType tableSchema, StructType partitionType, long nanos) {
+    this.nanos = nanos;
+    this.scanId = Json.text(answer, "scan_id");
+    String blob = Json.text(answer, "scan");
+    this.scan = blob == null ? new byte[0] : Base64.getDecoder().decode(blob);
+    List<String> names = new ArrayList<>();
+    answer.path("constants").forEach(name -> names.add(name.asText()));
+    this.constants = names.toArray(new String[0]);
+    this.partitionColumns = partitionType.fieldNames();
+    this.statistics = answer.path("statistics");
+    this.splitSize = answer.hasNonNull("split_size") ? answer.get("split_size").asLong() : null;
+    this.openCost = answer.hasNonNull("open_cost") ? answer.get("open_cost").asLong() : null;
+    answer.path("metrics").fields()
+        .forEachRemaining(entry -> metrics.put(entry.getKey(), entry.getValue().asLong()));
+    answer.path("description").forEach(line -> description.add(line.asText()));
+
+    Map<String, StructField> fields = new TreeMap<>();
+    for (StructField field : tableSchema.fields()) {
+      fields.put(field.name(), field);
+    }
+    List<Object[]> constantValues = new ArrayList<>();
+    List<Object[]> partitionValues = new ArrayList<>();
+    for (JsonNode partition : answer.path("partitions")) {
+      JsonNode values = partition.path("values");
+      Object[] ofConstants = new Object[constants.length];
+      for (int i = 0; i < constants.length; i++) {
+        ofConstants[i] = Values.read(values.get(constants[i]), fields.get(constants[i]).dataType());
+      }
+      constantValues.add(ofConstants);
+      StructField[] keys = partitionType.fields();
+      Object[] ofKeys = new Object[keys.length];
+      for (int i = 0; i < keys.length; i++) {
+        ofKeys[i] = Values.read(values.get(keys[i].name()), keys[i].dataType());
+      }
+      partitionValues.add(ofKeys);
+    }
+    this.tasks = new ArrayList<>();
+    for (JsonNode task : answer.path("tasks")) {
+      int partition = task.path("partition").asInt(-1);
+      tasks.add(
+          new SliceTask(task, root,
+              partition < 0 || partition >= constantValues.size() ? new Object[constants.length] : constantValues.get(partition),
+              partition < 0 || partition >= partitionValues.size()
+                  ? new Object[partitionType.length()] : partitionValues.get(partition)));
+    }
+  }
+
+  /** How many slices are read in which way, and the reasons: for {@code explain()}. */
+  String how() {
+    Map<String, Integer> counts = new TreeMap<>();
+    for (SliceTask task : tasks) {
+      String key = task.how + (task.why == null || task.why.isEmpty() ? "" : " (" + task.why + ")");
+      counts.merge(key, 1, Integer::sum);
+    }
+    List<String> parts = new ArrayList<>();
+    counts.forEach((way, count) -> parts.add(count + " " + way));
+    return parts.isEmpty() ? "none" : String.join(", ", parts);
+  }
+}

@@ -1,0 +1,110 @@
+package io.headwater.spark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.headwater.spark.sidecar.SidecarStream;
+import java.io.IOException;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.ArrowUtils;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** Rows that the sidecar made, as Arrow batches whose vectors Spark reads in place. */
+final class StreamReader implements PartitionReader<ColumnarBatch> {
+  private final ReadSpec spec;
+  private final SidecarStream stream;
+  private BufferAllocator allocator;
+  private ArrowStreamReader arrow;
+  private VectorSchemaRoot root;
+  private ColumnarBatch batch;
+  private boolean started;
+  private long rows;
+
+  StreamReader(ReadSpec spec, ObjectNode request) {
+    this.spec = spec;
+    this.stream = SidecarStream.open(spec.python, spec.scanId, spec.scan, request);
+  }
+
+  SidecarStream stream() {
+    return stream;
+  }
+
+  long rows() {
+    return rows;
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    if (!started) {
+      started = true;
+      if (stream.hasData()) {
+        start();
+      }
+    }
+    while (arrow != null && arrow.loadNextBatch()) {
+      int count = root.getRowCount();
+      if (count > 0) {
+        batch.setNumRows(count);
+        rows += count;
+        return true;
+      }
+    }
+    stream.finish();
+    return false;
+  }
+
+  private void start() throws IOException {
+    allocator = ArrowUtils.rootAllocator().newChildAllocator("headwater rows of a sidecar", 0, Long.MAX_VALUE);
+    arrow = new ArrowStreamReader(stream, allocator);
+    root = arrow.getVectorSchemaRoot();
+    List<FieldVector> vectors = root.getFieldVectors();
+    StructField[] fields = spec.required.fields();
+    if (vectors.size() != fields.length) {
+      throw new IOException("the sidecar sent " + vectors.size() + " columns where " + fields.length + " are due: "
+          + root.getSchema());
+    }
+    // The stream has data columns first, then metadata columns; the scan may mix them.
+    ColumnVector[] columns = new ColumnVector[fields.length];
+    int data = 0;
+    int metadata = spec.data.length();
+    StructType wanted = spec.data;
+    for (int i = 0; i < fields.length; i++) {
+      boolean isData = data < wanted.length() && wanted.fields()[data].name().equals(fields[i].name());
+      ArrowColumnVector vector = new ArrowColumnVector(vectors.get(isData ? data++ : metadata++));
+      if (!Values.sameLayout(vector.dataType(), fields[i].dataType())) {
+        throw new IOException("the sidecar sent column " + fields[i].name() + " as " + vector.dataType().catalogString()
+            + "; the scan has " + fields[i].dataType().catalogString());
+      }
+      columns[i] = vector;
+    }
+    batch = new ColumnarBatch(columns);
+  }
+
+  @Override
+  public ColumnarBatch get() {
+    return batch;
+  }
+
+  @Override
+  public void close() throws IOException {
+    try {
+      stream.close();
+    } finally {
+      if (arrow != null) {
+        arrow.close(false);
+        arrow = null;
+      }
+      if (allocator != null) {
+        allocator.close();
+        allocator = null;
+      }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+package io.headwater.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.headwater.spark.compat.Compat;
+import io.headwater.spark.sidecar.Json;
+import io.headwater.spark.sidecar.SidecarException;
+import io.headwater.spark.sidecar.SidecarPool;
+import java.lang.ref.Cleaner;
+import java.util.Map;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * A table that the driver's sidecar holds open at one version.
+ *
+ * <p>Should the sidecar die, the table is opened anew; if it has another version by then, the
+ * query fails, since a plan of mixed versions would give rows of neither.
+ */
+final class TableHandle {
+  private static final Cleaner CLEANER = Cleaner.create();
+
+  private final String path;
+  private final Map<String, String> options;
+  private final SidecarPool.Driver driver;
+  private final State state;
+  private final JsonNode opened;
+
+  static TableHandle open(String path, Map<String, String> options) {
+    return new TableHandle(path, options, SidecarPool.driver(Settings.python()));
+  }
+
+  private TableHandle(String path, Map<String, String> options, SidecarPool.Driver driver) {
+    this.path = path;
+    this.options = options;
+    this.driver = driver;
+    this.state = new State(driver);
+    this.opened = openNow();
+    CLEANER.register(this, state);
+  }
+
+  private JsonNode openNow() {
+    ObjectNode request = Json.object().put("op", "open").put("path", path);
+    ObjectNode sent = request.putObject("options");
+    options.forEach(sent::put);
+    SQLConf conf = SQLConf.get();
+    request.putObject("session").put("time_zone", conf.sessionLocalTimeZone())
+        .put("case_sensitive", conf.caseSensitiveAnalysis());
+    synchronized (driver) {
+      state.generation = driver.generation();
+      JsonNode answer = driver.call(request);
+      state.handle = answer.get("handle");
+      return answer;
+    }
+  }
+
+  String path() {
+    return path;
+  }
+
+  Map<String, String> options() {
+    return options;
+  }
+
+  JsonNode opened() {
+    return opened;
+  }
+
+  String version() {
+    return Json.text(opened, "version_text");
+  }
+
+  /** A request about this table. Python's errors become what Spark shows to a user as they are. */
+  JsonNode call(ObjectNode request) {
+    try {
+      synchronized (driver) {
+        request.set("handle", state.handle);
+        JsonNode answer = driver.call(request, state.generation);
+        if (answer == null) {
+          JsonNode again = openNow();
+          if (!java.util.Objects.equals(Json.text(again, "version_text"), version())) {
+            throw new IllegalStateException(
+                path + ": the sidecar died, and the table has changed since it was loaded (" + version() + ", now "
+                    + Json.text(again, "version_text") + "). Load the table again.");
+          }
+          request.set("handle", state.handle);
+          answer = driver.call(request, state.generation);
+        }
+        return answer;
+      }
+    } catch (SidecarException e) {
+      throw Compat.analysisError(e.getMessage(), e);
+    }
+  }
+
+  /** What outlives the table: enough to tell the sidecar to forget it. */
+  private static final class State implements Runnable {
+    private final SidecarPool.Driver driver;
+    private JsonNode handle;
+    private long generation;
+
+    private State(SidecarPool.Driver driver) {
+      this.driver = driver;
+    }
+
+    @Override
+    public void run() {
+      ObjectNode request = Json.object().put("op", "release");
+      request.set("handle", handle);
+      driver.release(request, generation);
+    }
+  }
+}

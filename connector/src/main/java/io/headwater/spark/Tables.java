@@ -1,0 +1,50 @@
+package io.headwater.spark;
+
+import io.headwater.spark.compat.Compat;
+import io.headwater.spark.sidecar.SidecarException;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The one place where a path becomes a table, for the source and for both catalogs. */
+final class Tables {
+  static final String AS_OF = "as-of";
+
+  private Tables() {}
+
+  static Table load(String path, CaseInsensitiveStringMap options) {
+    if (!Settings.useDsv2(options)) {
+      Map<String, String> passed = new HashMap<>(Settings.forSidecar(options.asCaseSensitiveMap()));
+      passed.put("path", path);
+      return Compat.pythonTable(Settings.FALLBACK_SOURCE, new CaseInsensitiveStringMap(passed));
+    }
+    try {
+      return new HeadwaterTable(TableHandle.open(path, Settings.forSidecar(options.asCaseSensitiveMap())));
+    } catch (SidecarException e) {
+      throw Compat.analysisError(e.getMessage(), e);
+    }
+  }
+
+  /** Whether an error of {@link #load} says that there is no table at the path. */
+  static boolean isNotFound(Throwable error) {
+    return error.getCause() instanceof SidecarException
+        && ((SidecarException) error.getCause()).type().equals("TableNotFound");
+  }
+
+  static CaseInsensitiveStringMap asOf(CaseInsensitiveStringMap options, String version) {
+    if (options.containsKey(AS_OF) || options.containsKey("as_of")) {
+      throw new IllegalArgumentException("time travel is asked for twice: by AS OF and by the option 'as-of'. Keep one.");
+    }
+    Map<String, String> changed = new HashMap<>(options.asCaseSensitiveMap());
+    changed.put(AS_OF, version);
+    return new CaseInsensitiveStringMap(changed);
+  }
+
+  /** Spark's TIMESTAMP AS OF, microseconds since 1970, as an ISO instant. */
+  static String instant(long micros) {
+    return Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString();
+  }
+}

@@ -1,0 +1,94 @@
+package io.headwater.spark.sidecar;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * The Python processes of this JVM: one for the driver's planning, and a pool for tasks.
+ *
+ * <p>They are kept apart, because in local mode both roles share a JVM and planning must not wait
+ * for tasks. Idle processes are reused in the order last in, first out, so that their caches stay
+ * warm.
+ */
+public final class SidecarPool {
+  private static final ConcurrentHashMap<String, ConcurrentLinkedDeque<Sidecar>> IDLE = new ConcurrentHashMap<>();
+  private static final ConcurrentHashMap<String, Driver> DRIVERS = new ConcurrentHashMap<>();
+  private static final Set<Process> PROCESSES = ConcurrentHashMap.newKeySet();
+
+  static {
+    Runtime.getRuntime()
+        .addShutdownHook(new Thread(() -> PROCESSES.forEach(Process::destroyForcibly), "headwater-sidecar-exit"));
+  }
+
+  private SidecarPool() {}
+
+  /** The driver's process for this interpreter; it is started by the first request. */
+  public static Driver driver(String python) {
+    return DRIVERS.computeIfAbsent(python, Driver::new);
+  }
+
+  /** A process for one task's request: an idle one, or a new one. */
+  static Sidecar take(String python) {
+    ConcurrentLinkedDeque<Sidecar> idle = IDLE.get(python);
+    for (Sidecar sidecar = idle == null ? null : idle.pollFirst(); sidecar != null; sidecar = idle.pollFirst()) {
+      if (sidecar.isAlive()) {
+        return sidecar;
+      }
+    }
+    return Sidecar.start(python);
+  }
+
+  static void giveBack(String python, Sidecar sidecar) {
+    if (sidecar.isAlive()) {
+      IDLE.computeIfAbsent(python, p -> new ConcurrentLinkedDeque<>()).addFirst(sidecar);
+    }
+  }
+
+  static void destroyAtExit(Process process) {
+    PROCESSES.add(process);
+    process.onExit().thenRun(() -> PROCESSES.remove(process));
+  }
+
+  /** The driver's process. It is replaced when it dies; {@link #generation} tells that handles are gone. */
+  public static final class Driver {
+    private final String python;
+    private final AtomicLong generation = new AtomicLong();
+    private Sidecar sidecar;
+
+    private Driver(String python) {
+      this.python = python;
+    }
+
+    /** Changes whenever a new process was started, which knows none of the old one's handles. */
+    public synchronized long generation() {
+      if (sidecar == null || !sidecar.isAlive()) {
+        sidecar = Sidecar.start(python);
+        generation.incrementAndGet();
+      }
+      return generation.get();
+    }
+
+    public synchronized JsonNode call(ObjectNode request) {
+      generation();
+      return sidecar.call(request);
+    }
+
+    /**
+     * A request that names a handle. Returns null when the process that knew the handle is gone.
+     */
+    public synchronized JsonNode call(ObjectNode request, long handleGeneration) {
+      return generation() == handleGeneration ? sidecar.call(request) : null;
+    }
+
+    /** Forgets a handle, unless its process is gone and has forgotten it already. */
+    public synchronized void release(ObjectNode request, long handleGeneration) {
+      if (sidecar != null && sidecar.isAlive() && generation.get() == handleGeneration) {
+        sidecar.call(request);
+      }
+    }
+  }
+}
