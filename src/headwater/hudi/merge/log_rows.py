@@ -132,7 +132,8 @@ class LogReader:
             ordering = ordering_values(self.rules, [rows.column(name) for name in self.rules.ordering_fields])
             absent = {}
             if block.is_partial:
-                absent = {name: np.ones(count, bool) for name in target.names if name not in present}
+                # Of every column, also where the block has it: which base rows go must not depend on the projection.
+                absent = {name: np.full(count, name not in present) for name in target.names}
             yield LogRows(
                 rows.select(target.names),
                 None if by_position else self._keys(rows),
