@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError, InvalidArgument
+from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
 from headwater.spark.sidecar.merging import SliceScan, batches, bitmap, decode_slice
 from headwater.spark.sidecar.planning import plan, push
@@ -57,10 +58,15 @@ class Server:
             "open": self._open,
             "push": self._push,
             "plan": self._plan,
+            "aggregate_plan": self._aggregate_plan,
             "release": self._release,
             "scan": self._scan,
         }
-        self._streams: dict[str, Callable[[Request, _RowStream], None]] = {"merge": self._merge, "read": self._read}
+        self._streams: dict[str, Callable[[Request, _RowStream], None]] = {
+            "merge": self._merge,
+            "read": self._read,
+            "aggregate": self._aggregate,
+        }
 
     def answer(self, request: Request) -> None:
         """Do what is asked and end the request, whatever happens."""
@@ -102,6 +108,9 @@ class Server:
 
     def _plan(self, request: Request) -> Mapping[str, Any]:
         return plan(self._tables.get(request.query["handle"]), request.query, self._version)
+
+    def _aggregate_plan(self, request: Request) -> Mapping[str, Any]:
+        return plan_aggregate(self._tables.get(request.query["handle"]), request.query, self._version)
 
     def _release(self, request: Request) -> Mapping[str, Any]:
         self._tables.release(str(request.query["handle"]))
@@ -145,6 +154,12 @@ class Server:
             stream.rows(table, scan.schema)
         stream.end(scan.schema)
 
+    def _aggregate(self, request: Request, stream: _RowStream) -> None:
+        payloads = [base64.b64decode(one) for one in request.query["payloads"]]
+        schema, rows = run_aggregate(self._known_scan(request), payloads, stream.check)
+        stream.rows(pa.Table.from_batches([rows]), schema)
+        stream.end(schema)
+
 
 class _RowStream:
     """Positions and one Arrow stream, in frames, for as long as they are wanted."""
@@ -156,14 +171,14 @@ class _RowStream:
         self.metrics = {"rows_dropped": 0, "rows": 0, "bytes": 0}
 
     def positions(self, dropped: Sequence[np.ndarray[Any, Any]]) -> None:
-        self._check()
+        self.check()
         self.metrics["rows_dropped"] = sum(len(part) for part in dropped)
         self._write(Kind.POSITIONS, bitmap(dropped))
 
     def rows(self, table: pa.Table, schema: pa.Schema) -> None:
         self._begin(schema)
         for batch in batches(table):
-            self._check()
+            self.check()
             self._write(Kind.DATA, batch.serialize())
             self.metrics["rows"] += batch.num_rows
 
@@ -172,7 +187,7 @@ class _RowStream:
         self._write(Kind.DATA, _END_OF_STREAM)
 
     def _begin(self, schema: pa.Schema) -> None:
-        self._check()
+        self.check()
         if not self._began:
             self._write(Kind.DATA, schema.serialize())
             self._began = True
@@ -181,7 +196,8 @@ class _RowStream:
         write_frame(self._out, kind, payload)
         self.metrics["bytes"] += memoryview(payload).nbytes
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises where the answer is no longer wanted."""
         if self._cancelled.is_set():
             raise Cancelled
 

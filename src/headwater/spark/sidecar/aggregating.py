@@ -1,0 +1,297 @@
+"""Aggregates of a scan: answered by the driver where metadata suffices, by slice on the executors where not.
+
+A slice that has only a base file is answered from the metadata table or from the file's footer, as far as these are
+exact. Of a slice with logs, rows are counted by position: those of the base file, less the dropped, plus the added.
+Whatever else is asked for is computed from the columns that it needs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.hudi.exact import Known, from_footer, from_metadata_table
+from headwater.hudi.slice_reader import HudiSliceReader
+from headwater.spark.aggregates import Aggregate, AggregateSpec, NotSupported, Tally
+from headwater.spark.sidecar.merging import SliceScan, decode_slice, encode_slice
+from headwater.spark.sidecar.planning import push
+from headwater.spark.sidecar.predicates import FULL
+from headwater.spark.sidecar.tables import OpenTable
+from headwater.spec.expressions import FalseValue, TrueValue, conjunction, residual
+from headwater.spec.model import FileSlice, PartitionDescriptor, ReadingMode
+
+MOST_FOOTERS = 64
+"""Footers that the driver reads itself; more of them are the executors' work."""
+_MEMORY = 512 * 10**6
+_DRIVER_BYTES = 2 << 20
+_DRIVER_SLICES = 8
+_TASK_BYTES = 32 << 20
+_OPEN_COST = 1 << 20
+_FOOTER_COST = 1 << 18
+
+
+def plan_aggregate(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """The answer to `aggregate_plan`."""
+    try:
+        spec, scan = _asked(table, request)
+    except NotSupported as why:
+        return {"supported": False, "complete": False, "why": str(why)}
+    planned, reader = scan.prepare()
+    reader = reader.within(table.options.memory or _MEMORY)
+    tasks = [(task.partition, task.slice) for task in planned.tasks if isinstance(task.slice, FileSlice)]
+    if any(name not in partition.columns for partition, _ in tasks for name in spec.group_by):
+        return {"supported": False, "complete": False, "why": "partition paths do not tell the values to group by"}
+    tally = Tally(spec)
+    slices = [_Slice(spec, reader, partition, slice_) for partition, slice_ in tasks]
+    left = _by_metadata(table, tally, [one for one in slices if one.has_rows])
+    by_metadata = len(slices) - len(left)
+    left = _by_footers(tally, left, table.options.threads)
+    by_footers = len(slices) - by_metadata - len(left)
+    if left and len(left) <= _DRIVER_SLICES and sum(one.slice.size for one in left) <= _DRIVER_BYTES:
+        for one in left:
+            one.read_into(tally)
+        left = []
+    answer: dict[str, Any] = {
+        "supported": True,
+        "complete": not left,
+        "schema": spec.spark_schema,
+        "metrics": {"slices_total": len(slices), "by_metadata": by_metadata, "by_footers": by_footers},
+        "description": [*str(planned).splitlines(), _described(slices, by_metadata, by_footers, left)],
+    }
+    if not left:
+        try:
+            return {**answer, "rows": tally.to_rows()}
+        except UnicodeDecodeError:
+            answer["complete"] = False  # text that is none goes as Arrow
+    scan_blob = SliceScan(reader.project(pa.schema([])), pa.schema([])).to_bytes(version)
+    return {
+        **answer,
+        "scan": base64.b64encode(scan_blob).decode("ascii"),
+        "scan_id": uuid.uuid4().hex,
+        "tasks": _tasks(spec, left, tally),
+        "partitions": [{"path": "", "values": {}}],
+        "constants": [],
+        "statistics": {"bytes": sum(one.slice.size for one in left), "rows": None, "columns": {}},
+        "split_size": None,
+        "open_cost": None,
+    }
+
+
+def run_aggregate(
+    scan: SliceScan, payloads: Sequence[bytes], check: Callable[[], None] = lambda: None
+) -> tuple[pa.Schema, pa.RecordBatch]:
+    """The partial results of tasks, one row for each group; `check` is called often, and raises to end it."""
+    tally: Tally | None = None
+    for payload in payloads:
+        found = json.loads(zlib.decompress(payload))
+        spec = AggregateSpec.from_json(found["spec"])
+        if tally is None:
+            tally = Tally(spec)
+        if found["known"] is not None:
+            tally.add(pa.ipc.open_stream(base64.b64decode(found["known"])).read_next_batch())
+        for partition, text in found["slices"]:
+            check()
+            slice_ = decode_slice(text.encode("utf-8"))
+            known = scan.reader.context.constants(partition)
+            described = PartitionDescriptor(partition, tuple(known), tuple(known.values()))
+            one = _Slice(spec, scan.reader, described, slice_)
+            if one.has_rows and not one.footer_into(tally):
+                one.read_into(tally, check)
+    if tally is None:
+        raise ValueError("an aggregate request without payloads")
+    return tally.spec.schema, tally.to_batch()
+
+
+def _asked(table: OpenTable, request: Mapping[str, Any]) -> tuple[AggregateSpec, Any]:
+    if not table.options.push_down_aggregates:
+        raise NotSupported("push-down-aggregates is false")
+    asked = [Aggregate(str(one["function"]), tuple(one.get("column") or ())) for one in request["aggregates"]]
+    spec = AggregateSpec.of(table.schema, asked, [_name(one) for one in request.get("group_by") or ()])
+    if not spec.aggregates and not spec.group_by:
+        raise NotSupported("nothing to compute")
+    pushed = push(table, request.get("predicates") or ())
+    if any(one.kind != FULL or one.expression is None for one in pushed):
+        raise NotSupported("a filter is left to Spark")
+    scan = table.scan
+    if pushed:
+        scan = scan.where(conjunction([one.expression for one in pushed if one.expression is not None]))
+    return spec, scan
+
+
+def _name(column: Any) -> str:
+    if isinstance(column, str):
+        return column
+    if len(column) != 1:
+        raise NotSupported(f"groups by {'.'.join(column)} are left to Spark")
+    return str(column[0])
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """One slice and how its part of the result is had."""
+
+    spec: AggregateSpec
+    reader: HudiSliceReader
+    partition: PartitionDescriptor
+    slice: FileSlice
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        return self.partition.as_mapping()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.spec.key(self.constants)
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns that the partition does not tell."""
+        return [name for name in self.spec.columns if name not in self.partition.columns]
+
+    @property
+    def _left(self) -> Any:
+        return TrueValue() if self.reader.filter is None else residual(self.reader.filter, self.constants)
+
+    @property
+    def has_rows(self) -> bool:
+        return not isinstance(self._left, FalseValue)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row of its files counts."""
+        return isinstance(self._left, TrueValue) and self.slice.instants is None
+
+    @property
+    def is_base_alone(self) -> bool:
+        merged = self.slice.delta_files and self.reader.mode is not ReadingMode.SNAPSHOT_READ_OPTIMIZED
+        return self.slice.base_file is not None and not merged and self.is_whole
+
+    def footer_into(self, tally: Tally, known: Known | None = None) -> bool:
+        """Add what the footer tells; False, and nothing added, where that is not all."""
+        if not self.is_base_alone:
+            return False
+        found = known or from_footer(self.reader.context, self.slice, self.needed)
+        return found is not None and tally.add_known(self.key, found.rows, found.columns, self.constants)
+
+    def read_into(self, tally: Tally, check: Callable[[], None] = lambda: None) -> None:
+        """Add what the rows tell."""
+        if self.is_whole and self.slice.delta_files and self._count_by_position(tally, check):
+            return
+        fields = [self.reader.context.schema.arrow.field(name) for name in self.needed]
+        for batch in self.reader.project(pa.schema(fields)).open(self.slice):
+            check()
+            tally.add_batch(self.key, batch, self.constants)
+
+    def _count_by_position(self, tally: Tally, check: Callable[[], None]) -> bool:
+        """Counts alone need no column of a base file that has no null in it."""
+        needed = self.needed
+        known = Known(0, {}) if self.slice.base_file is None else None
+        if known is None:
+            known = from_footer(self.reader.context, self.slice, needed)
+        bounded = {one.column[0] for one in self.spec.aggregates if one.function in ("min", "max")}
+        if known is None or bounded & set(needed) or any(len(one.column) > 1 for one in self.spec.aggregates):
+            return False
+        if known.rows and any(name not in known.columns or known.columns[name].null_count for name in needed):
+            return False
+        fields = [self.reader.context.schema.arrow.field(name) for name in needed]
+        rows, key, constants = known.rows, self.key, self.constants
+        for part in replace(self.reader, schema=pa.schema(fields), filter=None).merge_over_base(self.slice):
+            check()
+            rows -= len(part.dropped)
+            tally.add_batch(key, part.added, constants)
+        kept = {name: replace(known.columns[name], value_count=rows) for name in needed} if rows else {}
+        return not rows or tally.add_known(key, rows, kept, constants)
+
+
+def _by_metadata(table: OpenTable, tally: Tally, slices: Sequence[_Slice]) -> list[_Slice]:
+    """The slices of which the metadata table does not tell enough."""
+    alone = [one for one in slices if one.is_base_alone]
+    if len(alone) <= 1:
+        return list(slices)  # its footer is as near
+    reader, needed = alone[0].reader, alone[0].needed
+    known = from_metadata_table(table.table.hudi.metadata, reader.context, [one.slice for one in alone], needed)
+    left = []
+    for one in slices:
+        found = known.get(one.slice) if one.is_base_alone else None
+        if found is None or not one.footer_into(tally, found):
+            left.append(one)
+    return left
+
+
+def _by_footers(tally: Tally, slices: Sequence[_Slice], threads: int | None) -> list[_Slice]:
+    """The slices of which footers do not tell enough, or that are too many for the driver."""
+    alone = [one for one in slices if one.is_base_alone]
+    if not alone or len(alone) > MOST_FOOTERS:
+        return list(slices)
+    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, 8, len(alone))) as pool:
+        found = list(pool.map(lambda one: from_footer(one.reader.context, one.slice, one.needed), alone))
+    known = {one.slice: each for one, each in zip(alone, found, strict=True) if each is not None}
+    left = []
+    for one in slices:
+        each = known.get(one.slice)
+        if each is None or not one.footer_into(tally, each):
+            left.append(one)
+    return left
+
+
+def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally) -> list[dict[str, Any]]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, spec.schema) as writer:
+        writer.write_batch(tally.to_batch())
+    known: str | None = base64.b64encode(sink.getvalue()).decode("ascii")
+    tasks = []
+    for number, group in enumerate(_groups(slices) if slices else [[]]):
+        content = {
+            "spec": spec.to_json(),
+            "known": known,
+            "slices": [[one.partition.path, encode_slice(one.slice).decode("utf-8")] for one in group],
+        }
+        known = None
+        payload = zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8"), 1)
+        tasks.append(
+            {
+                "id": number,
+                "how": "aggregate",
+                "why": "",
+                "path": group[0].slice.paths[0] if group else "",
+                "size": sum(one.slice.size for one in group),
+                "modified": 0,
+                "delta_bytes": sum(ref.size or 0 for one in group for ref in one.slice.delta_files),
+                "schema_key": "",
+                "renames": [],
+                "partition": 0,
+                "payload": base64.b64encode(payload).decode("ascii"),
+                "rows": None,
+            }
+        )
+    return tasks
+
+
+def _groups(slices: Sequence[_Slice]) -> Iterator[list[_Slice]]:
+    """Slices whose work together is worth a task."""
+    group: list[_Slice] = []
+    size = 0
+    for one in slices:
+        cost = _FOOTER_COST if one.is_base_alone and not one.needed else _OPEN_COST + one.slice.size
+        if group and size + cost > _TASK_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(one)
+        size += cost
+    if group:
+        yield group
+
+
+def _described(slices: Sequence[_Slice], by_metadata: int, by_footers: int, left: Sequence[_Slice]) -> str:
+    read = len(slices) - by_metadata - by_footers - len(left)
+    parts = [(by_metadata, "from metadata"), (by_footers, "from footers"), (read, "read here"), (len(left), "by tasks")]
+    return "  aggregate  " + (", ".join(f"{count} slices {how}" for count, how in parts if count) or "of no slices")
