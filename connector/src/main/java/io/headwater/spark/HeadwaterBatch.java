@@ -16,7 +16,6 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Cuts a plan's slices into input partitions the way Spark's own file sources do, so that a table
@@ -24,7 +23,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 final class HeadwaterBatch implements Batch {
   private final HeadwaterScan scan;
-  private final CaseInsensitiveStringMap options;
   private final StructType required;
   private final StructType data;
   private final StructType metadata;
@@ -35,7 +33,6 @@ final class HeadwaterBatch implements Batch {
 
   HeadwaterBatch(
       HeadwaterScan scan,
-      CaseInsensitiveStringMap options,
       StructType required,
       StructType data,
       StructType metadata,
@@ -43,7 +40,6 @@ final class HeadwaterBatch implements Batch {
       Integer limit,
       StructType grouping) {
     this.scan = scan;
-    this.options = options;
     this.required = required;
     this.data = data;
     this.metadata = metadata;
@@ -64,8 +60,8 @@ final class HeadwaterBatch implements Batch {
     List<SliceTask> tasks = scan.tasks();
     ScanPlan plan = scan.plan();
     SQLConf conf = SQLConf.get();
-    long openCost = first(Settings.bytes(options, Settings.OPEN_COST), plan.openCost, conf.filesOpenCostInBytes());
-    long maxBytes = first(Settings.bytes(options, Settings.SPLIT_SIZE), plan.splitSize, conf.filesMaxPartitionBytes());
+    long openCost = plan.openCost == null ? conf.filesOpenCostInBytes() : plan.openCost;
+    long maxBytes = plan.splitSize == null ? conf.filesMaxPartitionBytes() : plan.splitSize;
     long total = 0;
     for (SliceTask task : tasks) {
       total += task.size + task.deltaBytes + openCost;
@@ -114,10 +110,6 @@ final class HeadwaterBatch implements Batch {
     if (!open.isEmpty()) {
       into.add(HeadwaterInputPartition.of(open, row));
     }
-  }
-
-  private static long first(Long option, Long property, long otherwise) {
-    return option != null ? option : property != null ? property : otherwise;
   }
 
   @Override

@@ -114,7 +114,7 @@ final class HeadwaterScan
   @Override
   public synchronized Batch toBatch() {
     if (batch == null) {
-      batch = new HeadwaterBatch(this, options, required, data, metadata, pushed.partial, limit, grouping());
+      batch = new HeadwaterBatch(this, required, data, metadata, pushed.partial, limit, grouping());
     }
     return batch;
   }

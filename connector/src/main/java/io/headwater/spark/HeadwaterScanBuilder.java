@@ -147,9 +147,6 @@ final class HeadwaterScanBuilder
   }
 
   private ObjectNode aggregateRequest(Aggregation aggregation) {
-    if (!Settings.reader(options).equals("native")) {
-      return null;
-    }
     ObjectNode request = Json.object().put("op", "aggregate_plan");
     putPredicates(request);
     ArrayNode functions = request.putArray("aggregates");
@@ -273,7 +270,7 @@ final class HeadwaterScanBuilder
     } else {
       request.put("limit", limit);
     }
-    request.put("reader", Settings.reader(options));
+    request.putNull("reader");
     putOptions(request);
     return new HeadwaterScan(table, options, required, data, metadata, pushed, limit, request);
   }

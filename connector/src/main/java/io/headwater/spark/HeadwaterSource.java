@@ -17,7 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * knows any other; it is added to the session the first time that it is needed.
  */
 public final class HeadwaterSource implements SupportsCatalogOptions, DataSourceRegister {
-  static final String PATH_CATALOG = "headwater_paths";
+  static final String PATH_CATALOG = "headwater";
 
   @Override
   public String shortName() {

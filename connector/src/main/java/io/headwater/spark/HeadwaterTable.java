@@ -85,7 +85,7 @@ public final class HeadwaterTable implements Table, SupportsRead, SupportsMetada
   @Override
   public MetadataColumn[] metadataColumns() {
     List<MetadataColumn> columns = new ArrayList<>();
-    columns.add(new Column(FILE, DataTypes.StringType, false, "the base file that the row is in"));
+    columns.add(new Column(FILE, DataTypes.StringType, false, "the base file that the row is in, below the table's root"));
     columns.add(new Column(POSITION, DataTypes.LongType, true, "the row's position in the file; null for merged rows"));
     StructType partition = partitionType();
     if (partition.length() > 0) {

@@ -119,7 +119,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private ColumnVector metadataColumn(StructField field) {
     switch (field.name()) {
       case HeadwaterTable.FILE:
-        return Values.constant(field.dataType(), UTF8String.fromString(task.file), CONSTANT_ROWS);
+        return Values.constant(field.dataType(), UTF8String.fromString(task.path), CONSTANT_ROWS);
       case HeadwaterTable.POSITION:
         return rowIndex;
       case HeadwaterTable.PARTITION:

@@ -15,14 +15,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class PathIdentifier implements Identifier {
   private final String path;
   private final Map<String, String> options;
+  private final CaseInsensitiveStringMap all;
 
   PathIdentifier(String path, CaseInsensitiveStringMap options) {
     this.path = path;
     this.options = Settings.forSidecar(options.asCaseSensitiveMap());
     this.all = options;
   }
-
-  private final CaseInsensitiveStringMap all;
 
   String path() {
     return path;
@@ -34,7 +33,7 @@ final class PathIdentifier implements Identifier {
 
   @Override
   public String[] namespace() {
-    return new String[] {"headwater"};
+    return new String[0];
   }
 
   @Override

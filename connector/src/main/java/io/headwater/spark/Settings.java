@@ -2,19 +2,18 @@ package io.headwater.spark;
 
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
-import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Names of the settings that the connector itself obeys, with the precedence option, session, table. */
+/** The few settings that the connector itself obeys; all others are the sidecar's. */
 final class Settings {
   static final String PREFIX = "spark.headwater.read.";
-  static final String SPLIT_SIZE = "split-size";
-  static final String OPEN_COST = "file-open-cost";
-  static final String READER = "reader";
   static final String GROUPING = "preserve-data-grouping";
   static final String FALLBACK_SOURCE = "headwater_python";
+
+  private static final Set<String> SPARKS_OWN = Set.of("path", "paths", "provider");
 
   private Settings() {}
 
@@ -43,23 +42,6 @@ final class Settings {
     return value == null ? conf(PREFIX + name) : value;
   }
 
-  static Long bytes(CaseInsensitiveStringMap options, String name) {
-    String value = option(options, name);
-    if (value == null) {
-      return null;
-    }
-    long bytes;
-    try {
-      bytes = JavaUtils.byteStringAsBytes(value.trim());
-    } catch (NumberFormatException e) {
-      throw new IllegalArgumentException(name + ": '" + value + "' is no size; write it like 134217728 or 128m", e);
-    }
-    if (bytes <= 0) {
-      throw new IllegalArgumentException(name + ": '" + value + "' must be more than zero");
-    }
-    return bytes;
-  }
-
   static boolean flag(CaseInsensitiveStringMap options, String name) {
     String value = option(options, name);
     if (value == null) {
@@ -75,19 +57,6 @@ final class Settings {
     }
   }
 
-  static String reader(CaseInsensitiveStringMap options) {
-    String value = option(options, READER);
-    if (value == null) {
-      return "native";
-    }
-    String reader = value.trim().toLowerCase(Locale.ROOT);
-    if (!reader.equals("native") && !reader.equals("merge")) {
-      throw new IllegalArgumentException(
-          "reader: '" + value + "' is unknown; use 'native' (Spark's own Parquet reader) or 'merge' (all rows by Python)");
-    }
-    return reader;
-  }
-
   /** The interpreter of the sidecars: ours by name, else PySpark's. */
   static String python() {
     for (String key : new String[] {"spark.headwater.python", "spark.pyspark.python"}) {
@@ -100,31 +69,23 @@ final class Settings {
     return value == null || value.isEmpty() ? "python3" : value;
   }
 
-  /** Options that the sidecar does not need to know: those that are Spark's or this class's own. */
+  /** The options that are for the sidecar, which knows them all and refuses unknown ones: all but Spark's own. */
   static Map<String, String> forSidecar(Map<String, String> options) {
     Map<String, String> kept = new TreeMap<>(options);
-    kept.keySet().removeIf(Settings::isOurs);
+    kept.keySet().removeIf(key -> SPARKS_OWN.contains(key.toLowerCase(Locale.ROOT)));
     return kept;
   }
 
-  private static boolean isOurs(String key) {
-    String name = key.toLowerCase(Locale.ROOT);
-    if (name.startsWith(PREFIX)) {
-      name = name.substring(PREFIX.length());
+  /** The session's settings about reads, for the sidecar to rank below options and above table properties. */
+  static Map<String, String> session() {
+    Map<String, String> kept = new TreeMap<>();
+    scala.collection.Iterator<scala.Tuple2<String, String>> all = SQLConf.get().getAllConfs().iterator();
+    while (all.hasNext()) {
+      scala.Tuple2<String, String> entry = all.next();
+      if (entry._1().startsWith(PREFIX) || entry._1().startsWith("hoodie.")) {
+        kept.put(entry._1(), entry._2());
+      }
     }
-    switch (name) {
-      case "path":
-      case "paths":
-      case "provider":
-      case SPLIT_SIZE:
-      case OPEN_COST:
-      case READER:
-      case GROUPING:
-      case "use.dsv2":
-      case "hoodie.datasource.read.use.dsv2":
-        return true;
-      default:
-        return false;
-    }
+    return kept;
   }
 }

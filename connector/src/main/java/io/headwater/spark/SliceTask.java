@@ -23,6 +23,8 @@ final class SliceTask implements Serializable {
   final int id;
   final String how;
   final transient String why;
+  /** Below the table's root. */
+  final String path;
   final String file;
   final long size;
   final long modified;
@@ -37,7 +39,7 @@ final class SliceTask implements Serializable {
     this.id = task.path("id").asInt();
     this.how = task.path("how").asText();
     this.why = Json.text(task, "why");
-    String path = Json.text(task, "path");
+    this.path = Json.text(task, "path");
     this.file = path == null ? null : path.contains("://") || path.startsWith("/") ? path : root + "/" + path;
     this.size = Json.number(task, "size", 0);
     this.modified = Json.number(task, "modified", 0);

@@ -43,8 +43,10 @@ final class TableHandle {
     ObjectNode sent = request.putObject("options");
     options.forEach(sent::put);
     SQLConf conf = SQLConf.get();
-    request.putObject("session").put("time_zone", conf.sessionLocalTimeZone())
+    ObjectNode session = request.putObject("session").put("time_zone", conf.sessionLocalTimeZone())
         .put("case_sensitive", conf.caseSensitiveAnalysis());
+    ObjectNode settings = session.putObject("conf");
+    Settings.session().forEach(settings::put);
     synchronized (driver) {
       state.generation = driver.generation();
       JsonNode answer = driver.call(request);

@@ -54,10 +54,12 @@ public final class Sidecar {
             }
           });
 
-  static Sidecar start(String python) {
+  static Sidecar start(String python, String role) {
     Process process;
     try {
-      process = new ProcessBuilder(python, "-m", "headwater.spark.sidecar").start();
+      ProcessBuilder builder = new ProcessBuilder(python, "-m", "headwater.spark.sidecar");
+      builder.environment().put("HEADWATER_ROLE", role);
+      process = builder.start();
     } catch (IOException e) {
       throw new SidecarException(
           "SidecarNotStarted",

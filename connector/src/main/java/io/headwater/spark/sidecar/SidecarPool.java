@@ -39,7 +39,7 @@ public final class SidecarPool {
         return sidecar;
       }
     }
-    return Sidecar.start(python);
+    return Sidecar.start(python, "executor");
   }
 
   static void giveBack(String python, Sidecar sidecar) {
@@ -66,7 +66,7 @@ public final class SidecarPool {
     /** Changes whenever a new process was started, which knows none of the old one's handles. */
     public synchronized long generation() {
       if (sidecar == null || !sidecar.isAlive()) {
-        sidecar = Sidecar.start(python);
+        sidecar = Sidecar.start(python, "driver");
         generation.incrementAndGet();
       }
       return generation.get();
