@@ -22,7 +22,7 @@ $(BENCH_STAMP): $(STAMP)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --group bench
 	@touch $@
 
-.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench interop clean
+.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench bench-embedded bench-spark interop clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -72,8 +72,14 @@ format: $(STAMP) ## format the code
 interop: $(STAMP) ## random tables, read by Apache Hudi on Spark and by us (SEEDS=0-5 RELEASES=1.2.0,0.15.0)
 	@$(PY) -m tests.interop.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RELEASES),--releases $(RELEASES))
 
-bench: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
+bench: bench-embedded bench-spark ## both benchmarks, one after the other (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
+
+bench-embedded: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs
 	@$(PY) -m benchmarks.embedded --rows $(ROWS) --source $(BENCH_SOURCE)
+
+bench-spark: $(BENCH_STAMP) connector ## side by side with Spark's Parquet source (PEERS=1: and with Apache Hudi on Spark 3.5)
+	@$(if $(PEERS),$(PY) connector/build.py --minor 3.5)
+	@$(PY) -m benchmarks.spark --rows $(ROWS) --source $(BENCH_SOURCE) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .venv-* dist build .demo benchmarks/data .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,147 @@
+"""Readers in Spark, side by side: `python -m benchmarks.spark`, run by `make bench-spark`.
+
+Makes the tables it needs, lets the systems take turns in one session (with `--peers` in a second one, on Spark 3.5
+with Apache Hudi), and leaves printed tables, `results/spark.json` and `results/spark.png`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.spark import document, report, results, session, tables
+from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, PARQUET, STABLE, SYSTEMS, Query, chosen, queries
+from benchmarks.tables.build import Choice
+
+HERE = Path(__file__).parents[1]
+WIDTH = 190
+"""Of the printed tables where there is no terminal to ask."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _arguments(arguments)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    if given.document:
+        sessions, facts = results.read_json(given.results / "spark.json", queries(given.rows))
+        document.write(given.document, document.render(sessions, facts))
+        console.print(f"written: {given.document}", highlight=False)
+        return 0
+    started, load = time.perf_counter(), os.getloadavg()
+
+    def progress(message: str) -> None:
+        console.print(f"[dim]{time.perf_counter() - started:6.0f} s[/dim]  {message}", highlight=False)
+
+    found = tables.have(given.data, given.environment, given.rows, given.source, progress)
+    if given.tables_only:
+        return 0
+    effort = session.Effort(given.rounds, given.patience, given.timeout)
+    sessions: dict[str, list[results.Result]] = {}
+    for environment, asked in _sessions(given, found):
+        sessions |= _run(asked, found, environment, effort, given.data / "spark-session.log", progress)
+    caption = f"{given.rows:,} rows; tables {found.note}; best of {given.rounds} turns"
+    for spark, measured in sessions.items():
+        report.print_session(console, spark, measured, caption)
+    facts = {
+        "load_average_at_start": [round(value, 2) for value in load],
+        "rows": given.rows,
+        "tables": found.source,
+        "tables_note": found.note,
+        "rounds": given.rounds,
+        "cores_of_spark": session.CORES,
+        "memory_of_spark": session.MEMORY,
+        "took_seconds": round(time.perf_counter() - started),
+    }
+    results.write_json(given.results / "spark.json", sessions, facts)
+    report.plot(given.results / "spark.png", sessions, caption)
+    progress(f"written: {given.results / 'spark.json'}, {given.results / 'spark.png'}")
+    return 0
+
+
+def _sessions(given: argparse.Namespace, found: tables.Tables) -> list[tuple[session.Environment, list[Query]]]:
+    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi."""
+    asked = queries(given.rows)
+    planned = []
+    if given.peers != "only":
+        ours = chosen(asked, given.only, given.systems, peers=False)
+        planned.append((session.Environment(Path(sys.executable)), ours))
+    if given.peers:
+        if found.jar is None:
+            raise SystemExit(f"PEERS needs Apache Hudi; the tables are {found.note}")
+        environment = session.peers_environment(given.environment / "bin" / "python", found.jar)
+        beside = [name for name in given.systems or (HEADWATER, STABLE, HUDI) if name != FALLBACK]
+        planned.append((environment, chosen(asked, given.only, beside, peers=True)))
+    return planned
+
+
+def _run(
+    asked: Sequence[Query],
+    found: tables.Tables,
+    environment: session.Environment,
+    effort: session.Effort,
+    log: Path,
+    progress: tables.Progress,
+) -> dict[str, list[results.Result]]:
+    version, measured = "", []
+    log.unlink(missing_ok=True)
+
+    def started(spark: str) -> None:
+        nonlocal version
+        version = spark
+        progress(f"Spark {spark}: {len(asked)} queries")
+
+    by_name = {query.name: query for query in asked}
+    for number, answer in enumerate(session.measure(asked, found, environment, effort, log, started), 1):
+        measured.append(results.result(by_name[answer["query"]], answer))
+        progress(f"[{number}/{len(asked)}] {_line(measured[-1])}".replace("[", "\\["))
+    return {version: measured}
+
+
+def _line(result: results.Result) -> str:
+    def one(system: str) -> str:
+        if system == PARQUET:
+            best = result.figures[PARQUET].best
+            return f"{system} {best:.2f} s" if best is not None else f"{system} –"
+        ratio = result.ratio(system)
+        return f"{system} {report.times(ratio)}" if ratio is not None else f"{system} –"
+
+    return f"{result.query.title}: {', '.join(one(system) for system in result.figures)}"
+
+
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--source", choices=Choice.__args__, default="auto", help="who writes the Hudi tables")  # type: ignore[attr-defined]
+    parser.add_argument("--only", nargs="*", default=[], help="only the queries whose name contains one of these")
+    parser.add_argument("--systems", nargs="*", default=[], help=f"only these, of: {', '.join(SYSTEMS)}")
+    parser.add_argument("--rounds", type=int, default=4, help="timed turns of each system, after a warm-up")
+    parser.add_argument("--patience", type=float, default=8.0, help="seconds after which a slow system takes no turn")
+    parser.add_argument("--timeout", type=float, default=120.0, help="of one run of one query")
+    parser.add_argument(
+        "--peers",
+        nargs="?",
+        const="too",
+        choices=("too", "only"),
+        help="a second session, on Spark 3.5 beside Apache Hudi; `only` leaves the first one out",
+    )
+    parser.add_argument("--tables-only", action="store_true", help="make the tables and stop")
+    parser.add_argument("--document", type=Path, help="write the page from the kept JSON and stop")
+    parser.add_argument("--data", type=Path, default=HERE / "data")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--environment", type=Path, default=HERE.parent / ".venv-peers")
+    found = parser.parse_args(given)
+    unknown = [name for name in found.systems if name not in SYSTEMS]
+    if unknown:
+        parser.error(f"no system {unknown[0]!r}; known: {', '.join(SYSTEMS)}")
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

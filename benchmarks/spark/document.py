@@ -1,0 +1,84 @@
+"""The Spark part of `docs/benchmarks.md`, made from a run's JSON: `python -m benchmarks.spark --document`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.spark.queries import HEADWATER, PARQUET
+from benchmarks.spark.report import join_lines, problems, summary, systems_of, times
+from benchmarks.spark.results import Result
+
+BEGIN, END = "<!-- spark: made by benchmarks/spark/document.py -->", "<!-- spark: end -->"
+INTRODUCTION = """\
+Seconds as a multiple of Spark's own Parquet source, which reads plain Parquet with the same final rows in the same
+session. A query's time is all that a user waits for, opening the table included; each figure is the best of the turns
+that the systems take one after another. An answer that differs from the baseline's has no figure."""
+
+
+def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -> str:
+    """The section as Markdown, between its two marks."""
+    lines = [
+        BEGIN,
+        "## Spark",
+        "",
+        INTRODUCTION,
+        "",
+        _circumstances(facts),
+    ]
+    for spark, results in sessions.items():
+        lines += ["", f"### Spark {spark}", "", *_table(results), "", summary(results).capitalize() + "."]
+        joins = join_lines(results)
+        if joins:
+            lines += ["", "Joins that the plans chose:", "", *(f"- {line}" for line in joins)]
+        found = problems(results)
+        if found:
+            lines += ["", "No figure:", "", *(f"- {line}" for line in found)]
+    return "\n".join([*lines, END, ""])
+
+
+def _circumstances(facts: Mapping[str, Any]) -> str:
+    machine = facts["machine"]
+    return (
+        f"{facts['rows']:,} rows; tables {facts['tables_note']}; {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns; {facts['made_at'][:10]}, commit "
+        f"{machine['commit']}. `make bench-spark` repeats it."
+    )
+
+
+def write(path: Path, section: str) -> None:
+    """Put the section into the page: in place of the one that is there, else at its end."""
+    text = path.read_text() if path.exists() else "# Benchmarks\n"
+    before, begin, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2].lstrip("\n") if begin else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(before.rstrip("\n") + "\n\n" + section + ("\n" + after if after else ""))
+
+
+def _table(results: Sequence[Result]) -> list[str]:
+    shown = [system for system in systems_of(results) if system != PARQUET]
+    head = ["query", "parquet, s", *shown, "bars", "verdict"]
+    lines = [_row(head), _row(["---", *["---:"] * (len(shown) + 1), "---", "---"])]
+    for result in results:
+        baseline = result.figures[PARQUET].best
+        checks = result.checks
+        cells = [
+            result.query.title,
+            f"{baseline:.2f}" if baseline is not None else "–",
+            *(_ratio(result, system) for system in shown),
+            "; ".join(str(check.bar) for check in checks) or "–",
+            "; ".join(dict.fromkeys(check.verdict for check in checks)) or "–",
+        ]
+        lines.append(_row(cells))
+    return lines
+
+
+def _ratio(result: Result, system: str) -> str:
+    ratio = result.ratio(system)
+    text = times(ratio) if ratio is not None else "–"
+    return f"**{text}**" if system == HEADWATER and ratio is not None else text
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"

@@ -1,0 +1,234 @@
+"""The pure parts of the Spark benchmark: its rows, its tables without Spark, its verdicts and its report."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from benchmarks.spark import document, generated, queries, real, report, results, session, states
+from benchmarks.spark.noise import Clocks, busy_elsewhere
+from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, STABLE, Bar, Query
+from benchmarks.spark.session_job import joins
+from benchmarks.spark.tables import Tables
+from benchmarks.tables import plain, rows
+
+import headwater
+
+TOTAL = 4_000
+CHUNKS = rows.chunks(TOTAL, plain.ROWS_PER_FILE)
+
+
+def final(rows_of: Any) -> pa.Table:
+    return pa.concat_tables(rows_of(chunk, TOTAL) for chunk in CHUNKS).sort_by("id")
+
+
+def read(table: Path, columns: list[str]) -> pa.Table:
+    return headwater.open(str(table)).scan(columns=columns).to_arrow().select(columns).sort_by("id")
+
+
+def test_five_commits_update_two_percent_each_and_delete_one() -> None:
+    whole = rows.Chunk(0, 0, 0, 200_000)
+    commit = states.updated_in(whole)
+    for number in range(states.ROUNDS):
+        assert (commit == number).mean() == pytest.approx(0.02, rel=0.1)
+    assert states.is_deleted(whole).mean() == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_deletion_is_ordered_after_every_update_of_its_row() -> None:
+    for chunk in CHUNKS:
+        deleted, _ = states.deleted_rows(chunk, TOTAL)
+        for number in range(states.ROUNDS):
+            updated, _ = states.round_rows(chunk, TOTAL, number)
+            both = deleted.join(updated, "id", right_suffix="_u", join_type="inner")
+            assert pc.all(pc.greater(both["ts"], both["ts_u"])).as_py() in (True, None)
+
+
+def test_ts_still_ascends_after_the_five_updates() -> None:
+    for chunk in CHUNKS:
+        ts = states.five_rows(chunk, TOTAL)["ts"].to_pylist()
+        assert ts == sorted(ts)
+
+
+@pytest.mark.parametrize("logs", ["avro", "parquet"])
+def test_generated_table_of_five_commits_holds_the_final_rows(tmp_path: Path, logs: generated.Logs) -> None:
+    generated.write_five(tmp_path, TOTAL, logs)
+    assert read(tmp_path, rows.COLUMNS).equals(final(states.five_rows))
+
+
+@pytest.mark.parametrize("evolves", [True, False])
+def test_generated_evolved_tables_hold_the_final_rows(tmp_path: Path, evolves: bool) -> None:
+    names = states.EVOLVED_SCHEMA.names
+    generated.write_evolved_cow(tmp_path / "cow", TOTAL, evolves=evolves)
+    generated.write_evolved_mor(tmp_path / "mor", TOTAL, evolves=evolves)
+    assert read(tmp_path / "cow", names).equals(final(states.evolved_cow_rows))
+    assert read(tmp_path / "mor", names).equals(final(states.evolved_mor_rows))
+
+
+def test_generated_dimension_has_a_row_for_each_name(tmp_path: Path) -> None:
+    generated.write_dimension(tmp_path)
+    assert read(tmp_path, states.DIMENSION.names).equals(states.dimension_rows().sort_by("id"))
+
+
+def test_hudi_writes_every_table_that_a_query_reads(tmp_path: Path) -> None:
+    written = {Path(step["path"]).relative_to(tmp_path).as_posix() for step in real.steps(tmp_path, TOTAL)}
+    shared = {"cow", "mor_avro", "mor_parquet"}
+    for query in queries.queries(TOTAL):
+        for table in {query.table, query.stable} - {"", "many_10k"} - shared:
+            assert f"hudi-{TOTAL}/{table}" in written
+        assert query.plain == "many_10k" or f"spark-plain-{TOTAL}/{query.plain}" in written
+
+
+def test_query_names_are_unique_and_the_baseline_is_always_asked() -> None:
+    asked = queries.queries(TOTAL)
+    assert len({query.name for query in asked}) == len(asked)
+    for query in queries.chosen(asked, [], [HEADWATER], peers=True):
+        assert query.systems[0] == PARQUET
+        assert set(query.systems) <= {PARQUET, HEADWATER}
+
+
+def test_chosen_queries_follow_names_and_systems() -> None:
+    asked = queries.queries(TOTAL)
+    only = queries.chosen(asked, ["cow_full", "plan_"], [], peers=True)
+    assert [query.name for query in only] == ["cow_full", "evolved_cow_full", "plan_one", "plan_all"]
+    assert all(query.systems[-1] == HUDI for query in only)
+
+
+def test_every_bar_is_held_against_a_system_that_takes_part_or_a_peer() -> None:
+    for query in queries.queries(TOTAL):
+        assert {bar.against for bar in query.bars} <= {*query.systems, HUDI}
+
+
+def test_the_bars_of_the_issue() -> None:
+    by_name = {query.name: [str(bar) for bar in query.bars] for query in queries.queries(TOTAL)}
+    assert by_name["cow_full"] == ["≤ 1.05×", "≤ 1× hudi"]
+    assert by_name["mor_avro_full"] == ["≤ 1.4×", "≤ 1.12× (Iceberg)", "≤ 0.2× hudi"]
+    assert by_name["mor_parquet_aggregate"] == ["≤ 1.2×", "≤ 1.12× (Iceberg)", "≤ 0.2× hudi"]
+    assert by_name["cow_count"] == ["≤ 0.5×", "≤ 1× hudi"]
+    assert by_name["mor_avro_range"] == ["≤ 1.2×", "≤ 0.2× hudi"]
+    assert by_name["evolved_mor_aggregate"] == ["≤ 1.1× headwater, stable", "≤ 0.2× hudi"]
+
+
+def test_the_looked_up_key_is_in_every_state() -> None:
+    key = queries.point_key(TOTAL)
+    assert key in final(states.five_rows)["id"].to_pylist()
+
+
+def test_each_system_reads_its_own_table(tmp_path: Path) -> None:
+    tables = Tables(tmp_path / "plain", tmp_path / "hudi", tmp_path / "m", tmp_path / "mp", "generated", "", None)
+    (query,) = queries.chosen(queries.queries(TOTAL), ["evolved_mor_full"], [], peers=False)
+    (join,) = queries.chosen(queries.queries(TOTAL), ["mor5_avro_broadcast"], [], peers=False)
+    assert session.paths(query, PARQUET, tables) == {"t": f"{tmp_path}/plain/evolved_mor"}
+    assert session.paths(query, STABLE, tables) == {"t": f"{tmp_path}/hudi/stable_mor"}
+    assert session.paths(join, HEADWATER, tables)["dimension"] == f"{tmp_path}/hudi/dimension"
+    assert session.paths(join, PARQUET, tables) == {
+        "t": f"{tmp_path}/plain/five",
+        "dimension": f"{tmp_path}/plain/dimension",
+    }
+
+
+def told(seconds: list[float], answer: Any = ((1,),), **more: Any) -> dict[str, Any]:
+    return {"seconds": seconds, "answer": [list(row) for row in answer] if answer else None, "error": None} | more
+
+
+def measured(bar: Bar, busy: float = 0.0, **systems: dict[str, Any]) -> results.Result:
+    names = {"parquet": PARQUET, "ours": HEADWATER, "hudi": HUDI}
+    given = {names[name]: said for name, said in systems.items()}
+    query = Query("q", "q", "cow", "base", "", "collect", "answer", systems=tuple(given), bars=(bar,))
+    return results.result(query, {"query": "q", "busy": [busy, busy + 1], "systems": given})
+
+
+def verdict(result: results.Result) -> str:
+    (check,) = result.checks
+    return check.verdict
+
+
+def test_verdicts_are_of_the_best_turns() -> None:
+    result = measured(Bar(1.1), parquet=told([1.0, 1.02, 5.0]), ours=told([1.09, 1.1]))
+    assert result.ratio(HEADWATER) == pytest.approx(1.09)
+    assert verdict(result) == "met"
+    assert verdict(measured(Bar(1.05), parquet=told([1.0, 1.0]), ours=told([1.09, 1.1]))) == "missed"
+    assert verdict(measured(Bar(0.2, HUDI), parquet=told([1.0]), ours=told([1.0]), hudi=told([6.0]))) == "met"
+
+
+def test_a_fast_wrong_answer_meets_no_bar() -> None:
+    wrong = measured(Bar(1.1), parquet=told([1.0, 1.0]), ours=told([0.1, 0.1], answer=((2,),)))
+    assert verdict(wrong) == "wrong answer"
+    assert wrong.ratio(HEADWATER) is None
+
+
+def test_a_failure_has_no_figure() -> None:
+    failed = measured(Bar(1.1), parquet=told([1.0, 1.0]), ours=told([], answer=None, error="boom"))
+    assert verdict(failed) == "no figure"
+    assert report.problems([failed]) == ["headwater: boom (q)"]
+
+
+def test_a_figure_near_its_bar_counts_only_on_a_quiet_machine() -> None:
+    assert verdict(measured(Bar(1.1), busy=0.5, parquet=told([1.0, 1.0]), ours=told([1.0, 1.0]))) == "noisy"
+    assert verdict(measured(Bar(1.1), parquet=told([1.0, 1.4]), ours=told([1.0, 1.0]))) == "noisy"
+    assert verdict(measured(Bar(1.1), busy=0.5, parquet=told([1.0, 1.0]), ours=told([9.0, 9.0]))) == "missed"
+    assert verdict(measured(Bar(0.5), busy=0.5, parquet=told([1.0, 1.0]), ours=told([0.1, 0.1]))) == "met"
+
+
+def test_bars_against_absent_systems_have_no_verdict() -> None:
+    assert measured(Bar(0.2, HUDI), parquet=told([1.0]), ours=told([1.0])).checks == []
+
+
+def test_answers_agree_up_to_the_order_of_sums() -> None:
+    assert results.agree([["a", 1, 0.1 + 0.2]], [["a", 1, 0.3]])
+    assert not results.agree([["a", 1, 0.3001]], [["a", 1, 0.3]])
+    assert not results.agree([[1]], [[1], [1]])
+    assert not results.agree([[1]], [["1"]])
+    assert not results.agree(None, [[1]])
+
+
+def test_joins_tell_what_was_planned_and_what_ran() -> None:
+    plan = "AdaptiveSparkPlan\n+- == Final Plan ==\n BroadcastHashJoin [a]\n+- == Initial Plan ==\n SortMergeJoin [a]"
+    assert joins(plan) == ["SortMergeJoin", "BroadcastHashJoin"]
+    assert joins("+- BroadcastHashJoin [x]") == ["BroadcastHashJoin"]
+
+
+def test_json_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    query = next(q for q in queries.queries(TOTAL) if q.name == "cow_full")
+    said = {name: told([1.0, 1.1], joins=["SortMergeJoin"]) for name in (PARQUET, HEADWATER, MERGE, FALLBACK)}
+    asked = replace(query, systems=tuple(said))
+    one = results.result(asked, {"query": "cow_full", "busy": [0.1], "systems": said})
+    path = tmp_path / "spark.json"
+    results.write_json(path, {"4.3.0": [one]}, {"rows": TOTAL, "tables_note": "generated", "rounds": 2})
+    sessions, facts = results.read_json(path, queries.queries(TOTAL))
+    (again,) = sessions["4.3.0"]
+    assert again.figures == one.figures
+    text = document.render(sessions, facts)
+    assert "| COW: full scan | 1.00 | **1.00×** | 1.00× | 1.00× | ≤ 1.05× | met |" in text
+
+
+def test_the_page_keeps_what_others_wrote(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text("# Benchmarks\n\nFirst.\n")
+    document.write(page, f"{document.BEGIN}\nold\n{document.END}\n")
+    page.write_text(page.read_text() + "\n## After\n")
+    document.write(page, f"{document.BEGIN}\nnew\n{document.END}\n")
+    text = page.read_text()
+    assert "old" not in text
+    assert text.startswith("# Benchmarks\n\nFirst.\n\n" + document.BEGIN)
+    assert text.endswith(f"new\n{document.END}\n\n## After\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/stat"), reason="the system has no /proc")
+def test_our_own_work_is_not_others() -> None:
+    before = Clocks.now()
+    sum(i * i for i in range(2_000_000))
+    after = Clocks.now()
+    assert before is not None
+    assert after is not None
+    assert after.ours > before.ours
+    assert busy_elsewhere(before, after) is not None
+
+
+def test_work_of_others_is_what_is_left() -> None:
+    assert busy_elsewhere(Clocks(0.0, 10.0, 5.0), Clocks(2.0, 14.0, 6.0)) == pytest.approx(1.5)
+    assert busy_elsewhere(None, Clocks(2.0, 14.0, 6.0)) is None
