@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.hudi.properties import KeyGenerator, TableConfig
 from headwater.hudi.schema import RECORD_KEY
-from headwater.spec.expressions import And, Column, Comparison, Expression, In, Literal
+from headwater.spec.expressions import And, BoundFunction, Column, Comparison, Expression, In, Literal
 
 MOST_KEYS = 100_000
 
@@ -50,6 +50,8 @@ def _equality(part: Expression) -> tuple[str, list[object]] | None:
         return None
     values = [literal.value for literal in literals if isinstance(literal, Literal)]
     if not values or len(values) != len(literals) or getattr(column, "cast", None) is not None or len(column.path) != 1:
+        return None
+    if isinstance(column, BoundFunction):
         return None
     return column.path[0], list(values)
 

@@ -7,13 +7,15 @@ row comes from one of them.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.hudi.expression_index import function_statistics, indexed_functions
 from headwater.hudi.key_filter import wanted_keys, wanted_values
 from headwater.hudi.metadata_table.reader import (
     BLOOM_FILTERS,
@@ -26,7 +28,7 @@ from headwater.hudi.metadata_table.records import ColumnStats
 from headwater.hudi.properties import TableConfig
 from headwater.hudi.schema import TableSchema
 from headwater.plan import PlanStep, counted
-from headwater.spec.expressions import Expression, Match, evaluate_statistics, referenced
+from headwater.spec.expressions import BoundFunction, Expression, Match, evaluate_statistics, referenced
 from headwater.spec.model import FileSlice, PartitionDescriptor
 from headwater.spec.statistics import ColumnStatistics
 
@@ -51,10 +53,15 @@ class SlicePruner:
             return list(found)
         if self.config.base_format != "PARQUET":
             return list(found)  # Hudi notes statistics of Parquet base files only: the partition's cover its logs alone
-        columns = self._columns(bound)
-        if not columns:
+        columns, functions = self._columns(bound), self._functions(bound)
+        if not columns and not functions:
             return list(found)
-        stats = self.metadata.partition_stats(columns, [descriptor.path for descriptor in found])
+        paths = [descriptor.path for descriptor in found]
+        stats = self.metadata.partition_stats(columns, paths)
+        of_functions = {
+            function: self.metadata.partition_stats([".".join(function.path)], paths, index=index)
+            for function, index in functions.items()
+        }
         kept = []
         for descriptor in found:
             known = {
@@ -63,9 +70,14 @@ class SlicePruner:
                 if (stat := stats.get((descriptor.path, column))) is not None
                 and (converted := self._convert(stat)) is not None
             }
+            for function, by_path in of_functions.items():
+                stat = by_path.get((descriptor.path, ".".join(function.path)))
+                converted = None if stat is None else function_statistics(stat, function)
+                if converted is not None:
+                    known[function.name] = converted
             if evaluate_statistics(bound, known) is not Match.NO:
                 kept.append(descriptor)
-        self._note("partition statistics", found, kept, f"on {', '.join(columns)}", "partitions")
+        self._note("partition statistics", found, kept, _on(columns, functions), "partitions")
         return kept
 
     def slices(self, slices: Sequence[FileSlice], bound: Expression) -> list[FileSlice]:
@@ -80,7 +92,12 @@ class SlicePruner:
         return self.metadata.has(index) and self.schema.internal is None
 
     def _columns(self, bound: Expression) -> list[str]:
-        return sorted({".".join(column.path) for column in referenced(bound)} - set(self.config.partition_fields))
+        stored = {".".join(c.path) for c in referenced(bound) if not isinstance(c, BoundFunction)}
+        return sorted(stored - set(self.config.partition_fields))
+
+    def _functions(self, bound: Expression) -> dict[BoundFunction, str]:
+        """The functions of the filter whose values an expression index knows, with its name."""
+        return indexed_functions(self.metadata, bound) if self.schema.internal is None else {}
 
     def _by_key(self, slices: list[FileSlice], bound: Expression) -> list[FileSlice]:
         if not slices or not self.newest:
@@ -91,7 +108,8 @@ class SlicePruner:
         if keys is None:
             return slices
         if self._may_use_record_index():
-            places = {(found.partition, found.file_id) for found in self.metadata.locations(keys).values()}
+            partitions = {slice_.group.partition for slice_ in slices}
+            places = {(found.partition, found.file_id) for _, found in self.metadata.locations(keys, partitions)}
             kept = [s for s in slices if (s.group.partition, s.group.file_id) in places]
             self._note("record index", slices, kept, counted(len(keys), "keys"))
             return kept
@@ -110,9 +128,9 @@ class SlicePruner:
         return kept
 
     def _may_use_record_index(self) -> bool:
-        """The index knows one place for each key: it tells where all rows of a key are only if there is one at most."""
-        usable = self.metadata.has(RECORD_INDEX) and not self.metadata.index_is_partitioned
-        return usable and self.metadata.data.keys_are_unique
+        """The index knows one place for each key (and partition, where it is kept by partition): it tells where all
+        rows of a key are only if there is one at most."""
+        return self.metadata.has(RECORD_INDEX) and self.metadata.data.keys_are_unique
 
     def _keys_by_secondary(self, bound: Expression) -> list[str] | None:
         """The record keys of rows that match an equality on a column with a secondary index."""
@@ -130,37 +148,45 @@ class SlicePruner:
         return None
 
     def _by_statistics(self, slices: list[FileSlice], bound: Expression) -> list[FileSlice]:
-        columns = self._columns(bound)
-        if not columns or not slices or not self._may_use(COLUMN_STATS):
+        columns = self._columns(bound) if self._may_use(COLUMN_STATS) else []
+        functions = self._functions(bound)
+        if not slices or not (columns or functions):
             return slices
         files = [(s.group.partition, path.rsplit("/", 1)[-1]) for s in slices for path in s.paths]
         stats = self.metadata.column_stats(columns, files)
-        if not stats:
+        of_functions = {
+            function: self.metadata.column_stats([".".join(function.path)], files, index=index)
+            for function, index in functions.items()
+        }
+        if not stats and not any(of_functions.values()):
             return slices
         kept = []
         for slice_ in slices:
-            known = self._of_slice(slice_, columns, stats)
-            if evaluate_statistics(bound, known) is not Match.NO:
-                kept.append(replace(slice_, statistics=known))
-        self._note("column statistics", slices, kept, f"on {', '.join(columns)}")
+            known = {column: self._of_slice(slice_, column, stats, self._convert) for column in columns}
+            for function, by_file in of_functions.items():
+                convert = partial(function_statistics, function=function)
+                known[function.name] = self._of_slice(slice_, ".".join(function.path), by_file, convert)
+            certain = {name: statistics for name, statistics in known.items() if statistics is not None}
+            if evaluate_statistics(bound, certain) is not Match.NO:
+                kept.append(replace(slice_, statistics=certain))
+        self._note("column statistics", slices, kept, _on(columns, functions))
         return kept
 
     def _of_slice(
-        self, slice_: FileSlice, columns: Iterable[str], stats: dict[tuple[str, str, str], ColumnStats]
-    ) -> dict[str, ColumnStatistics]:
-        known: dict[str, ColumnStatistics] = {}
-        for column in columns:
-            merged: ColumnStatistics | None = None
-            for path in slice_.paths:
-                stat = stats.get((slice_.group.partition, path.rsplit("/", 1)[-1], column))
-                converted = None if stat is None else self._convert(stat)
-                if converted is None:
-                    break  # one file without statistics: nothing is known of the slice
-                merged = converted if merged is None else merged.merge(converted)
-            else:
-                if merged is not None:
-                    known[column] = merged
-        return known
+        self,
+        slice_: FileSlice,
+        column: str,
+        stats: dict[tuple[str, str, str], ColumnStats],
+        convert: Callable[[ColumnStats], ColumnStatistics | None],
+    ) -> ColumnStatistics | None:
+        merged: ColumnStatistics | None = None
+        for path in slice_.paths:
+            stat = stats.get((slice_.group.partition, path.rsplit("/", 1)[-1], column))
+            converted = None if stat is None else convert(stat)
+            if converted is None:
+                return None  # one file without statistics: nothing is known of the slice
+            merged = converted if merged is None else merged.merge(converted)
+        return merged
 
     def _convert(self, stat: ColumnStats) -> ColumnStatistics | None:
         kind = _type_at(self.schema.arrow, stat.column)
@@ -176,6 +202,11 @@ class SlicePruner:
                 return None
             low, high = low - abs(low) * _FLOAT_ERROR, high + abs(high) * _FLOAT_ERROR
         return ColumnStatistics(low, high, null_count=stat.null_count, value_count=stat.value_count, exact=False)
+
+
+def _on(columns: Iterable[str], functions: Mapping[BoundFunction, str]) -> str:
+    by_index = sorted(f"{function} by {index}" for function, index in functions.items())
+    return f"on {', '.join((*columns, *by_index))}"
 
 
 def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:

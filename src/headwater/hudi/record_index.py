@@ -54,17 +54,18 @@ class HudiRecordIndex:
         wanted = arguments.record_keys(keys)
         every = self._all_slices()
         if self._has_index():
-            return [s for s in every if (s.group.partition, s.group.file_id) in self._places(wanted)]
+            places = self._places(wanted)
+            return [s for s in every if (s.group.partition, s.group.file_id) in places]
         return [slice_ for slice_, _ in self._candidates(wanted)]
 
     def _has_index(self) -> bool:
         metadata = self.table.metadata
-        return metadata is not None and metadata.has(RECORD_INDEX) and not metadata.index_is_partitioned
+        return metadata is not None and metadata.has(RECORD_INDEX)
 
     def _places(self, wanted: pa.Array) -> set[tuple[str, str]]:
         assert self.table.metadata is not None
         located = self.table.metadata.locations(wanted.unique().to_pylist())
-        return {(found.partition, found.file_id) for found in located.values()}
+        return {(found.partition, found.file_id) for _, found in located}
 
     def _all_slices(self) -> list[FileSlice]:
         return [slice_ for found in self.table.file_index().list_files_at() for slice_ in found.slices]
@@ -72,7 +73,7 @@ class HudiRecordIndex:
     def _by_index(self, wanted: pa.Array) -> pa.Table:
         assert self.table.metadata is not None
         located = self.table.metadata.locations(wanted.unique().to_pylist())
-        partitions = sorted({found.partition for found in located.values()})
+        partitions = sorted({found.partition for _, found in located})
         index = self.table.file_index()
         instants = {
             group.id: group.slices[-1].base_instant
@@ -83,7 +84,7 @@ class HudiRecordIndex:
         by_place = {(group.partition, group.file_id): instant for group, instant in instants.items()}
         rows = [
             (key, found.partition, found.file_id, by_place[(found.partition, found.file_id)], found.position)
-            for key, found in located.items()
+            for key, found in located
             if (found.partition, found.file_id) in by_place
         ]
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(LOCATION_SCHEMA)

@@ -146,7 +146,7 @@ def test_text_parses_to_tree(text: str, tree: Expression) -> None:
         ("x IN (1", 8, "expected ',' or ')'"),
         ("x = DATE 'soon'", 10, "'soon' is no DATE value"),
         ("x = CAST('a' AS INT)", 10, "'a' is no INT value"),
-        ("upper(x) = 'A'", 1, "no function 'upper'"),
+        ("reverse(x) = 'A'", 1, "no function 'reverse'"),
         ("x = 1abc", 5, "is no number"),
         ("x AND 5", 7, "the value 5 is no condition"),
         ("in = 5", 1, "back quotes"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from headwater.errors import CorruptFile
 from headwater.hudi.hfile import BytesSource, HFileReader, StorageSource
 from headwater.hudi.index import hashing
+from headwater.hudi.keys import unescape
 from headwater.hudi.log import BlockType, LogBlock, read_delete_block, scan_blocks, select_blocks
 from headwater.hudi.metadata_table.merging import live, merge
 from headwater.hudi.metadata_table.records import (
@@ -26,13 +27,17 @@ from headwater.hudi.metadata_table.records import (
 )
 from headwater.hudi.properties import META_FOLDER, TableConfig, load_config
 from headwater.hudi.timeline import HudiTimeline, load_timeline
+from headwater.hudi.timeline.instants import WRITE_ACTIONS
 from headwater.hudi.view import Horizon, ListedFile, build_groups
-from headwater.spec.model import FileSlice
+from headwater.spec.model import FileSlice, Instant
 from headwater.storage import Storage
 
 FOLDER = f"{META_FOLDER}/metadata"
 FILES, COLUMN_STATS, PARTITION_STATS = "files", "column_stats", "partition_stats"
 BLOOM_FILTERS, RECORD_INDEX = "bloom_filters", "record_index"
+
+# What the times of the first instants begin with: as many zeros as a time without milliseconds has digits.
+_NO_COMMIT = "0" * 14
 
 _Entries = Iterable[tuple[bytes, bytes]]
 _Select = Callable[[HFileReader], _Entries]
@@ -62,11 +67,24 @@ class MetadataTable:
     def is_current(self) -> bool:
         """Whether it knows the data table's newest write; a writer that left it out makes it useless."""
         for instant in reversed(self.data.commits):
-            if self.timeline.is_committed(instant.requested_at):
+            if self.timeline.is_committed(instant.requested_at) or self._was_made_after(instant):
                 return True
             if self.data.metadata(instant).write_stats or self.data.metadata(instant).replaced:
                 return False
         return True
+
+    def _was_made_after(self, write: Instant) -> bool:
+        """Whether it was made, or made anew, of the files of a table that had this write already.
+
+        Its first instants then have times of their own, and none has that of the write. One that has the writes before
+        it, but not this one, was not made after it, whatever the files' times say.
+        """
+        mine = [i for i in self.timeline.completed() if i.action in WRITE_ACTIONS]
+        made = [i for i in mine if i.requested_at.startswith(_NO_COMMIT)]
+        if not made or write.completed_at is None:
+            return False
+        earlier = any(i.requested_at <= write.requested_at for i in mine if i not in made)
+        return not earlier and all((i.completed_at or "") > write.completed_at for i in made)
 
     @cached_property
     def definitions(self) -> dict[str, dict[str, Any]]:
@@ -87,7 +105,10 @@ class MetadataTable:
 
     @property
     def index_is_partitioned(self) -> bool:
-        """Whether the record index is kept by partition, in a layout that is not read here."""
+        """Whether each partition of the data table has file groups of its own in the record index (Hudi 1.1 on).
+
+        Such an index knows one place for each key and partition; a key may stand in several partitions.
+        """
         options = self.definitions.get(RECORD_INDEX, {}).get("indexOptions")
         return isinstance(options, dict) and str(options.get("isPartitioned", "false")).lower() == "true"
 
@@ -127,14 +148,17 @@ class MetadataTable:
         found = self.lookup(index, list(wanted))
         return {wanted[key]: payload for key, payload in found.items() if isinstance(payload, ColumnStats)}
 
-    def partition_stats(self, columns: Sequence[str], partitions: Sequence[str]) -> dict[tuple[str, str], ColumnStats]:
-        """(partition, column) → statistics of all its rows."""
+    def partition_stats(
+        self, columns: Sequence[str], partitions: Sequence[str], *, index: str = PARTITION_STATS
+    ) -> dict[tuple[str, str], ColumnStats]:
+        """(partition, column) → statistics of all its rows; with `index`, those that an expression index keeps."""
+        of_expression = index != PARTITION_STATS
         wanted = {
-            hashing.partition_stats_key(column, partition): (partition, column)
+            hashing.partition_stats_key(column, partition, of_expression_index=of_expression): (partition, column)
             for partition in partitions
             for column in columns
         }
-        found = self.lookup(PARTITION_STATS, list(wanted))
+        found = self.lookup(index, list(wanted))
         return {wanted[key]: payload for key, payload in found.items() if isinstance(payload, ColumnStats)}
 
     def blooms(self, files: Iterable[tuple[str, str]]) -> dict[tuple[str, str], BloomEntry]:
@@ -143,10 +167,41 @@ class MetadataTable:
         found = self.lookup(BLOOM_FILTERS, list(wanted))
         return {wanted[key]: payload for key, payload in found.items() if isinstance(payload, BloomEntry)}
 
-    def locations(self, keys: Sequence[str]) -> dict[str, RecordLocation]:
-        """Record key → where it is; keys that are not in the table are left out."""
-        found = self.lookup(RECORD_INDEX, keys)
-        return {key: payload for key, payload in found.items() if isinstance(payload, RecordLocation)}
+    def locations(
+        self, keys: Sequence[str], partitions: Collection[str] | None = None
+    ) -> list[tuple[str, RecordLocation]]:
+        """Record keys and where they are; keys that are not in the table are left out.
+
+        `partitions` are those that count, where only some do; an index that is kept by partition is not asked for
+        others.
+        """
+        if self.index_is_partitioned:
+            chosen = self._groups_by_data_partition
+            parts = [groups for partition, groups in chosen.items() if partitions is None or partition in partitions]
+        else:
+            parts = [self._all_groups(RECORD_INDEX)]
+        return [
+            (key, payload)
+            for groups in parts
+            for key, payload in self._lookup(groups, keys).items()
+            if isinstance(payload, RecordLocation) and (partitions is None or payload.partition in partitions)
+        ]
+
+    @cached_property
+    def _groups_by_data_partition(self) -> dict[str, list[_FileGroup]]:
+        """Partition of the data table → its file groups of the record index, in the order that keys are hashed to."""
+        found: dict[str, list[_FileGroup]] = {}
+        for group in self._all_groups(RECORD_INDEX):
+            # record-index-PARTITION-NUMBER-0: the partition has its own hyphens escaped.
+            parts = group.slice.group.file_id.split("-")
+            if len(parts) < 5:
+                raise CorruptFile(
+                    f"{self.storage.describe(RECORD_INDEX)}: the index is said to be kept by partition, and file group "
+                    f"{group.slice.group.file_id} names none; rebuild the metadata table, or open the table with "
+                    "metadata=False"
+                )
+            found.setdefault(unescape("-".join(parts[2:-2])), []).append(group)
+        return found
 
     def secondary_keys(self, index: str, values: Sequence[str | None]) -> list[str]:
         """The record keys whose indexed column has one of these values."""
@@ -156,7 +211,9 @@ class MetadataTable:
 
     def lookup(self, partition: str, keys: Sequence[str]) -> dict[str, Payload]:
         """The live records with these keys."""
-        groups = self._all_groups(partition)
+        return self._lookup(self._all_groups(partition), keys)
+
+    def _lookup(self, groups: Sequence[_FileGroup], keys: Sequence[str]) -> dict[str, Payload]:
         if not groups or not keys:
             return {}
         by_group: dict[int, list[str]] = {}

@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 
 from headwater.errors import ColumnNotFound, InvalidExpression
 from headwater.spec.expressions.cast import Values, cast_values, decode
+from headwater.spec.expressions.functions import compute
 from headwater.spec.expressions.like import regex_of
 from headwater.spec.expressions.nodes import (
     MIRRORED,
     TRUE,
     And,
     BoundColumn,
+    BoundFunction,
     Column,
     Comparison,
     Contains,
@@ -141,7 +143,8 @@ class Evaluator(Visitor[Any]):
     def visit_is_null(self, node: IsNull) -> Any:
         column = _bound(node.column)
         # Nested types have no plain form to decode to, and NULL needs none.
-        return (self._fetch(column) if column.cast is None else self._values(column)).is_null()
+        as_stored = column.cast is None and not isinstance(column, BoundFunction)
+        return (self._fetch(column) if as_stored else self._values(column)).is_null()
 
     def visit_is_nan(self, node: IsNaN) -> Any:
         return pc.fill_null(pc.is_nan(self._values(node.column)), False)
@@ -180,11 +183,15 @@ class Evaluator(Visitor[Any]):
         return self._decoded[column]
 
     def _decode(self, column: BoundColumn) -> Values:
-        values = decode(self._fetch(column))
-        plain = plain_type(column.type)
+        stored = column.column if isinstance(column, BoundFunction) else column
+        values = decode(self._fetch(stored))
+        plain = plain_type(stored.type)
         if kind_of(values.type) is not kind_of(plain):
-            raise InvalidExpression(f"{column} was bound as {column.type} and is {values.type} in the data")
-        return cast_values(values.cast(plain), compared_type(column))
+            raise InvalidExpression(f"{stored} was bound as {stored.type} and is {values.type} in the data")
+        values = values.cast(plain)
+        if isinstance(column, BoundFunction):
+            values = compute(column.function, column.arguments, values)
+        return cast_values(values, compared_type(column))
 
 
 def like_regex(node: Like) -> str:

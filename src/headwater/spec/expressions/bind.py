@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from headwater.errors import ColumnNotFound, InvalidExpression
+from headwater.spec.expressions.functions import result_type
 from headwater.spec.expressions.like import Wildcard, parts_of
 from headwater.spec.expressions.nodes import (
     FALSE,
@@ -16,12 +17,14 @@ from headwater.spec.expressions.nodes import (
     UNKNOWN,
     And,
     BoundColumn,
+    BoundFunction,
     Column,
     Comparison,
     Contains,
     EndsWith,
     Expression,
     FalseValue,
+    Function,
     In,
     IsNaN,
     IsNull,
@@ -76,7 +79,11 @@ def resolve(column: Column, schema: pa.Schema) -> BoundColumn:
                     f"{Column(tuple(path))} is {field.type}, not a struct: it has no field in {column}"
                 )
             fields = [type_.field(index) for index in range(type_.num_fields)]
-    return BoundColumn(tuple(path), field.type)
+    found = BoundColumn(tuple(path), field.type)
+    if not isinstance(column, Function | BoundFunction) or kind_of(found.type) is Kind.NULL:
+        return found
+    gives = result_type(column.function, column.arguments, found.type, str(column))
+    return BoundFunction(found.path, gives, None, column.function, column.arguments, found.type)
 
 
 def _find(name: str, fields: Sequence[pa.Field], column: Column, parent: tuple[str, ...]) -> pa.Field:
@@ -144,7 +151,7 @@ class _Binder(Visitor[Expression]):
                 where = _placed(column, literal.value)
                 if where.position is Position.AT:
                     found.setdefault(where.cast, []).append(where.value)
-        parts = [one_of(BoundColumn(column.path, column.type, cast), values) for cast, values in found.items()]
+        parts = [one_of(column.as_type(cast), values) for cast, values in found.items()]
         if not parts:
             parts = [never(column)]
         return any_of([*parts, UNKNOWN] if any(literal.value is None for literal in node.values) else parts)
@@ -158,7 +165,7 @@ class _Binder(Visitor[Expression]):
         if kind is Kind.FLOAT:
             return IsNaN(column)
         if kind is Kind.STRING:
-            return IsNaN(BoundColumn(column.path, column.type, pa.float64()))
+            return IsNaN(column.as_type(pa.float64()))
         if kind in NUMERIC or kind is Kind.NULL:
             return FALSE
         raise InvalidExpression(f"{column} is {column.type}, no number that could be NaN")
@@ -220,7 +227,7 @@ class _Binder(Visitor[Expression]):
         if kind is Kind.STRING:
             return bound
         if kind in _READ_AS_TEXT:
-            return BoundColumn(bound.path, bound.type, pa.string())
+            return bound.as_type(pa.string())
         if kind is Kind.NULL:
             return None
         raise InvalidExpression(f"{bound} is {bound.type}: only text can be searched for text")
@@ -234,7 +241,7 @@ def _literal(op: str, column: BoundColumn, literal: Literal) -> Expression:
         return FALSE if op == "<=>" else UNKNOWN
     where = _placed(column, literal.value)
     if where.cast is not None:
-        column = BoundColumn(column.path, column.type, where.cast)
+        column = column.as_type(where.cast)
     if where.position is Position.AT:
         return Comparison(op, column, Literal(where.value))
     if op == "<=>":
@@ -269,7 +276,7 @@ def _columns(op: str, left: BoundColumn, right: BoundColumn) -> Expression:
 
 
 def _cast(column: BoundColumn, type_: pa.DataType) -> BoundColumn:
-    return column if plain_type(column.type).equals(type_) else BoundColumn(column.path, column.type, type_)
+    return column if plain_type(column.type).equals(type_) else column.as_type(type_)
 
 
 def _constants(op: str, left: Value, right: Value) -> Expression:

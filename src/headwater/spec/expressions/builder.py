@@ -13,6 +13,7 @@ from headwater.spec.expressions.nodes import (
     Contains,
     EndsWith,
     Expression,
+    Function,
     In,
     IsNaN,
     IsNull,
@@ -84,6 +85,14 @@ class ColumnBuilder:
     def eq_null_safe(self, other: Value | ColumnBuilder) -> Expression:
         """Equal, where NULL equals NULL: SQL's <=>."""
         return self._compare("<=>", other)
+
+    def function(self, name: str, *arguments: str | int) -> ColumnBuilder:
+        """A function of the column, with constants behind it, to compare instead.
+
+        >>> print(col("ts").function("date_format", "yyyy-MM") == "2024-01")
+        date_format(ts, 'yyyy-MM') = '2024-01'
+        """
+        return ColumnBuilder(Function(self.column.path, name.lower(), arguments))
 
     def is_in(self, values: Iterable[Value]) -> Expression:
         """One of the values."""

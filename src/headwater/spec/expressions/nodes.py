@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -107,6 +107,42 @@ class BoundColumn(Column):
 
     type: pa.DataType
     cast: pa.DataType | None = None
+
+    def as_type(self, cast: pa.DataType | None) -> BoundColumn:
+        """The same, compared as another type."""
+        return replace(self, cast=cast)
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Column):
+    """A function of a column, with constants behind it, in the place of a column."""
+
+    function: str
+    arguments: tuple[str | int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What statistics of the function's values are kept under; no column has such a name."""
+        return f"\0{self}"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFunction(BoundColumn):
+    """A function of a column that a schema has: `type` is that of its result, `source` that of the column."""
+
+    function: str = ""
+    arguments: tuple[str | int, ...] = ()
+    source: pa.DataType | None = None
+
+    @property
+    def name(self) -> str:
+        """As of `Function`."""
+        return f"\0{self}"
+
+    @property
+    def column(self) -> BoundColumn:
+        """The column itself."""
+        return BoundColumn(self.path, self.source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

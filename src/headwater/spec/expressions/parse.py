@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headwater.errors import InvalidExpression
 from headwater.spec.expressions.constants import CONSTRUCTORS, cast_constant, number_constant, type_of_name
+from headwater.spec.expressions.functions import FUNCTIONS
 from headwater.spec.expressions.lexer import Token, TokenKind, syntax_error, tokenize
 from headwater.spec.expressions.nodes import (
     FALSE,
@@ -15,6 +16,7 @@ from headwater.spec.expressions.nodes import (
     Contains,
     EndsWith,
     Expression,
+    Function,
     In,
     IsNaN,
     IsNull,
@@ -256,8 +258,11 @@ class _Parser:
             value = self._literal()
             self._expect(")")
             return Literal(self._converted(at, value, type_))
+        if name.text.lower() in FUNCTIONS:
+            return self._function_of_column(name.text.lower())
         if name.upper not in ("ISNAN", "ISNULL", "ISNOTNULL", *_TEXT_FUNCTIONS):
-            raise self._error(name, f"no function {name.text!r} in filters; there are: {', '.join(_FUNCTIONS)}")
+            known = ", ".join((*_FUNCTIONS, *FUNCTIONS))
+            raise self._error(name, f"no function {name.text!r} in filters; there are: {known}")
         self._expect("(")
         first = self._current()
         column = self._column(self._operand(), first)
@@ -270,6 +275,22 @@ class _Parser:
         if name.upper == "ISNAN":
             return IsNaN(column)
         return IsNull(column) if name.upper == "ISNULL" else Not(IsNull(column))
+
+    def _function_of_column(self, name: str) -> Expression:
+        self._expect("(")
+        first = self._current()
+        column = self._column(self._operand(), first)
+        if isinstance(column, Function):
+            raise self._error(first, f"{name} takes a column, and no function of one")
+        arguments: list[str | int] = []
+        while not self._accept(")"):
+            self._expect(",", "',' or ')'")
+            at = self._current()
+            value = self._literal()
+            if isinstance(value, bool) or not isinstance(value, str | int):
+                raise self._error(at, f"{name} takes texts and whole numbers behind its column")
+            arguments.append(value)
+        return Function(column.path, name, tuple(arguments))
 
     # -- values
 

@@ -8,7 +8,17 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.spec.expressions.batch import Evaluator
-from headwater.spec.expressions.nodes import FALSE, TRUE, UNKNOWN, And, BoundColumn, Expression, Not, Or
+from headwater.spec.expressions.nodes import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    And,
+    BoundColumn,
+    BoundFunction,
+    Expression,
+    Not,
+    Or,
+)
 from headwater.spec.expressions.prune import FALSE_ROWS, NULL_ROWS, TRUE_ROWS, Match, Outcomes
 from headwater.spec.expressions.ranges import UNKNOWN_RANGE, Range, point_of
 from headwater.spec.expressions.simplify import all_of, any_of, as_filter, negate
@@ -54,7 +64,7 @@ class _Substitution(LeafVisitor[Expression]):
 
     def leaf(self, node: Expression) -> Expression:
         columns = referenced(node)
-        if not columns or any(column.name not in self._values for column in columns):
+        if not columns or any(".".join(column.path) not in self._values for column in columns):
             return node
         decided = _CONSTANTS.get(node.accept(self._outcomes))
         return self._computed(node) if decided is None else decided
@@ -69,10 +79,12 @@ class _Substitution(LeafVisitor[Expression]):
         return any_of(operands)
 
     def _point(self, column: BoundColumn) -> Range:
+        if isinstance(column, BoundFunction):
+            return UNKNOWN_RANGE
         return point_of(column, self._values[column.name]) if column.name in self._values else UNKNOWN_RANGE
 
     def _computed(self, node: Expression) -> Expression:
-        """The leaf evaluated on a row of the values, for casts that only columns have."""
+        """The leaf evaluated on a row of the values, for casts and functions that only columns have."""
         try:
             result = Evaluator(self._column).rows(node, 1)[0].as_py()
         except _UNFIT:

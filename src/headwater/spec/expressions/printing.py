@@ -10,12 +10,14 @@ from decimal import Decimal
 
 from headwater.spec.expressions.nodes import (
     And,
+    BoundFunction,
     Column,
     Comparison,
     Contains,
     EndsWith,
     Expression,
     FalseValue,
+    Function,
     In,
     IsNaN,
     IsNull,
@@ -108,7 +110,10 @@ class _Printer(Visitor[str]):
         return literal_sql(node.value)
 
     def visit_column(self, node: Column) -> str:
-        return ".".join(quote_name(part) for part in node.path)
+        path = ".".join(quote_name(part) for part in node.path)
+        if not isinstance(node, Function | BoundFunction):
+            return path
+        return f"{node.function}({', '.join((path, *map(literal_sql, node.arguments)))})"
 
     def visit_comparison(self, node: Comparison) -> str:
         return f"{node.left.accept(self)} {node.op} {node.right.accept(self)}"

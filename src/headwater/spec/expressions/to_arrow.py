@@ -18,6 +18,7 @@ from headwater.spec.expressions.nodes import (
     NEGATED,
     And,
     BoundColumn,
+    BoundFunction,
     Column,
     Comparison,
     Contains,
@@ -211,8 +212,8 @@ def _exactly(expression: pc.Expression) -> _Part:
 
 
 def _plain(operand: Expression, *, any_type: bool = False) -> BoundColumn | None:
-    """The column when Arrow can compare it as it is stored: not cast, not in an encoding without kernels."""
-    if not isinstance(operand, BoundColumn) or operand.cast is not None:
+    """The column when Arrow can compare it as it is stored: no function, no cast, no encoding without kernels."""
+    if not isinstance(operand, BoundColumn) or isinstance(operand, BoundFunction) or operand.cast is not None:
         return None
     return operand if any_type or operand.type.equals(plain_type(operand.type)) else None
 
