@@ -15,13 +15,18 @@ import pyarrow.parquet as pq
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, MissingFile, StorageError, UnsupportedTable
 from headwater.hudi.parquet_footer import check_column_chunks
 from headwater.hudi.parquet_pages import check_pages
+from headwater.hudi.parquet_rows import Run, SparseGroup
 from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
 
-BATCH_ROWS = 1024 * 1024
+# What stays in a processor's cache while it is decoded is decoded faster; much smaller, and Python takes over.
+BATCH_ROWS = 128 * 1024
 _BATCH_BYTES = 8 * 1024 * 1024
 _BUFFER = 1024 * 1024
 _LARGE = 64 * 1024 * 1024
+_HELD = 16 * 1024 * 1024
+# Skipping pages costs something, too: where more than this share of them is wanted, all are read.
+_WORTH_SKIPPING = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class RowGroup:
     index: int
     start: int
     rows: int
+    only: tuple[Run, ...] | None = None
+    """Where not all of its rows are wanted: those that are, counted from its first. Others may be given as well."""
 
 
 class BaseFile(Protocol):
@@ -105,7 +112,7 @@ class ParquetBaseFile:
         with _Guard(self.storage.describe(self.path)):
             # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
             remote = not isinstance(self.storage.filesystem, pafs.LocalFileSystem)
-            source = self.storage.open(self.path)
+            self._source = source = self.storage.open(self.path)
             self._buffered = not remote and source.size() >= _LARGE
             self._file = pq.ParquetFile(
                 source,
@@ -164,8 +171,8 @@ class ParquetBaseFile:
         with _Guard(self.storage.describe(self.path)):
             if not columns:
                 return pa.table({"": pa.nulls(sum(group.rows for group in groups))}).select([])
-            self._check_pages(columns, groups)
-            found = self._file.read_row_groups([group.index for group in groups], columns=list(columns))
+            file = self._reader(groups, columns)
+            found = file.read_row_groups([group.index for group in groups], columns=list(columns))
             _check_rows(found.num_rows, sum(group.rows for group in groups))
             return found
 
@@ -176,29 +183,75 @@ class ParquetBaseFile:
                 yield start, _rows_without_columns(group.rows)
                 continue
             with _Guard(self.storage.describe(self.path)):
-                self._check_pages(columns, [group])
-                rows = self._batch_rows(group, columns)
-                found = self._file.iter_batches(rows, row_groups=[group.index], columns=list(columns))
-                for batch in found:
-                    yield start, pa.Table.from_batches([batch])
-                    start += batch.num_rows
-                _check_rows(start - group.start, group.rows)
+                for at, table in self._pages(group, columns):
+                    start = at + table.num_rows
+                    yield at, table
+                if group.only is None or start < group.start + group.only[-1][1]:
+                    yield from self._from_row(start - group.start, group, columns)
 
-    def _check_pages(self, columns: Sequence[str], groups: Sequence[RowGroup]) -> None:
-        for group in groups if self._buffered else ():
+    def _from_row(self, first: int, group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of a group from one on."""
+        at = 0
+        file, size = self._reader([group], columns), self._batch_rows(group, columns)
+        for batch in file.iter_batches(size, row_groups=[group.index], columns=list(columns)):
+            at += batch.num_rows
+            if at > first:
+                wanted = batch if at - batch.num_rows >= first else batch.slice(first - at + batch.num_rows)
+                yield group.start + at - wanted.num_rows, pa.Table.from_batches([wanted])
+        _check_rows(at, group.rows)
+
+    def _pages(self, group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
+        """The wanted rows of a group by the pages that hold them; less where that is not the way to read it."""
+        # Where each read is a request, many small ones take longer than a large one.
+        if group.only is None or not isinstance(self.storage.filesystem, pafs.LocalFileSystem):
+            return
+        try:
+            pages = SparseGroup(self._source, self._checked_metadata, group.index, columns)
+            if pages.share(group.only) > _WORTH_SKIPPING:
+                return
+            for runs in pages.parts(group.only, self._batch_rows(group, columns)):
+                for (first, _), table in zip(runs, pages.read(runs), strict=True):
+                    yield group.start + first, table
+        except (pa.ArrowException, OSError, ValueError, LookupError):
+            # Unusual or damaged: the whole group is read from here on, and tells which.
+            return
+
+    def _reader(self, groups: Sequence[RowGroup], columns: Sequence[str]) -> pq.ParquetFile:
+        """Who reads these columns: with a buffer where they are too large to be held as they are stored."""
+        if not self._buffered:
+            return self._file
+        if sum(self._sizes(group, columns)[0] for group in groups) <= _HELD:
+            return self._unbuffered
+        for group in groups:
             check_pages(self.storage.absolute(self.path), self._checked_metadata, group.index, columns)
+        return self._file
+
+    @cached_property
+    def _unbuffered(self) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._source,
+            metadata=self._file.metadata,
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
 
     def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
+        per_row = max(self._sizes(group, columns)[1] // max(group.rows, 1), 1)
+        return int(max(min(_BATCH_BYTES // per_row, BATCH_ROWS), 1024))
+
+    def _sizes(self, group: RowGroup, columns: Sequence[str]) -> tuple[int, int]:
+        """The bytes of some columns as they are stored, and as they were before that."""
         meta = self._checked_metadata.row_group(group.index)
         wanted = set(columns)
-        size = 0
+        stored = plain = 0
         for index in range(meta.num_columns):
             chunk = meta.column(index)
             if chunk.path_in_schema.split(".", 1)[0] in wanted:
-                size += chunk.total_uncompressed_size
-        per_row = max(size // max(group.rows, 1), 1)
-        return int(max(min(_BATCH_BYTES // per_row, BATCH_ROWS), 1024))
+                stored += chunk.total_compressed_size
+                plain += chunk.total_uncompressed_size
+        return stored, plain
 
 
 def _check_rows(found: int, declared: int) -> None:

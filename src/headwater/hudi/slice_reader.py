@@ -23,6 +23,7 @@ from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.log_rows import LogReader, Share
 from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
+from headwater.hudi.parquet_rows import Run
 from headwater.hudi.properties import TableConfig
 from headwater.hudi.schema import COMMIT_TIME, SchemaHistory, TableSchema
 from headwater.hudi.timeline import HudiTimeline
@@ -44,6 +45,9 @@ from headwater.storage import Storage
 # What decoding and merging a log takes, in multiples of its size.
 _DECODED = 5
 _MOST_PASSES = 256
+# Matching rows this close to each other are read with those between them: most likely they share a page.
+_CLOSE = 8192
+_ROW = "\0row"
 
 _LOG = logging.getLogger("headwater")
 
@@ -249,7 +253,7 @@ class _SliceRead:
     def _matching_groups(
         self, base: BaseFile, groups: Sequence[RowGroup], columns: Sequence[str], renames: Renames
     ) -> Iterator[RowGroup]:
-        """Row groups in which a row matches: the filter's own columns are read first, the others where one does."""
+        """Row groups in which a row matches: the filter's own columns are read first, the others where some do."""
         if self.filter is None:
             yield from groups
             return
@@ -260,9 +264,24 @@ class _SliceRead:
             return
         target = pa.schema([self.target.field(name) for name in self.target.names if name in columns_of(self.filter)])
         for group in groups:
-            tables = (conform(table, target, renames) for _, table in base.batches(needed, [group]))
-            if any(filter_batch(self.filter, self._with_constants(table)).num_rows for table in tables):
-                yield group
+            runs: list[Run] = []
+            for start, table in base.batches(needed, [group]):
+                runs += self._matching_runs(conform(table, target, renames), start - group.start)
+                seen = start + table.num_rows - group.start
+                if 2 * seen >= group.rows and 2 * sum(end - first for first, end in runs) > seen:
+                    # Most rows are wanted, so the group is read whole, and how it goes on does not matter.
+                    yield group
+                    break
+            else:
+                if runs:
+                    yield replace(group, only=tuple(runs))
+
+    def _matching_runs(self, table: pa.Table, start: int) -> list[Run]:
+        """The rows that match, those close to each other as one run; the table begins at a row of its group."""
+        assert self.filter is not None
+        rows = pa.array(np.arange(start, start + table.num_rows))
+        matching = filter_batch(self.filter, self._with_constants(table).append_column(_ROW, rows)).column(_ROW)
+        return _runs(matching.to_numpy())
 
     def finish(self, table: pa.Table, positions: pa.ChunkedArray | None = None) -> pa.Table:
         """Partition values from the path, and the rows of the asked-for instants alone."""
@@ -377,22 +396,25 @@ class _SliceRead:
         def typed(names: Sequence[str]) -> pa.Schema:
             return pa.schema([types.field(name).with_nullable(True) for name in names])
 
-        def read(names: Sequence[str]) -> pa.Table:
+        def physical(names: Sequence[str]) -> list[str]:
             sources = [renames.get((name,), name) for name in names]
-            physical = [source for source in sources if source is not None and source in base.schema.names]
-            return conform(base.read(list(dict.fromkeys(physical)), base.row_groups), typed(names), renames)
+            return list(dict.fromkeys(one for one in sources if one is not None and one in base.schema.names))
+
+        def at(names: Sequence[str], positions: Rows) -> pa.Table:
+            return conform(_rows_at(base, physical(names), positions), typed(names), renames)
 
         def keys() -> pa.ChunkedArray:
-            table = read(key_columns(self.context.config))
+            names = key_columns(self.context.config)
+            table = conform(base.read(physical(names), base.row_groups), typed(names), renames)
             if self.context.config.populate_meta_fields:
                 return table.column(0)
             return record_keys(self.context.config, table)
 
         def column(name: str, positions: Rows) -> pa.ChunkedArray:
-            return read([name]).column(0).take(pa.array(positions))
+            return at([name], positions).column(0)
 
         def rows(positions: Rows) -> pa.Table:
-            return read(self._merged_columns()).take(pa.array(positions))
+            return at(self._merged_columns(), positions)
 
         def highest(name: str) -> Any:
             source = renames.get((name,), name)
@@ -406,6 +428,32 @@ class _SliceRead:
             return max(one.maximum for one in found if one is not None)
 
         return BaseRows(base.num_rows, keys, column, rows, highest, self.slice.instants)
+
+
+def _rows_at(base: BaseFile, columns: Sequence[str], positions: Rows) -> pa.Table:
+    """The rows of a base file at some positions, which rise."""
+    if not columns:
+        return pa.table({"": pa.nulls(len(positions))}).select([])
+    groups = []
+    for group in base.row_groups:
+        low, high = np.searchsorted(positions, [group.start, group.start + group.rows])
+        runs = _runs(positions[low:high] - group.start)
+        if runs:
+            few = 2 * sum(end - first for first, end in runs) < group.rows
+            groups.append(replace(group, only=tuple(runs)) if few else group)
+    parts = []
+    for start, table in base.batches(columns, groups):
+        low, high = np.searchsorted(positions, [start, start + table.num_rows])
+        parts.append(table.take(pa.array(positions[low:high] - start)))
+    return pa.concat_tables(parts) if parts else base.schema.empty_table().select(list(columns))
+
+
+def _runs(rows: Rows) -> list[Run]:
+    """Rising row numbers as runs from the first to before the last, those close to each other in one."""
+    if not len(rows):
+        return []
+    ends = np.flatnonzero(np.diff(rows) > _CLOSE)
+    return list(zip(rows[np.r_[0, ends + 1]].tolist(), (rows[np.r_[ends, -1]] + 1).tolist(), strict=True))
 
 
 def _without(table: pa.Table, start: int, dropped: Rows) -> pa.Table:

@@ -76,7 +76,14 @@ def merge_slice(
     keeps_base = np.zeros(len(ids), bool)
     keeps_base[matched[~wins]] = True
     added = folded.winner[~log.deleted[folded.winner] & ~keeps_base]
-    return Merged(positions[wins], log.table.take(pa.array(added)))
+    return Merged(positions[wins], _take(log.table, added))
+
+
+def _take(table: pa.Table, rows: Rows) -> pa.Table:
+    """Some rows; often all of them as they stand, which need no copy."""
+    if len(rows) == table.num_rows and bool((rows[1:] > rows[:-1]).all()):
+        return table
+    return table.take(pa.array(rows))
 
 
 def _codes(log: LogRows) -> tuple[Rows, pa.Array | Rows]:
