@@ -99,20 +99,26 @@ def _has_one_order(kind: pa.DataType, physical: str, writer: str) -> bool:
 
 
 def from_metadata_table(
-    metadata: MetadataTable | None, context: SliceContext, slices: Iterable[FileSlice], columns: Sequence[str]
+    metadata: MetadataTable | None,
+    context: SliceContext,
+    slices: Iterable[FileSlice],
+    columns: Sequence[str],
+    *,
+    partly: bool = False,
 ) -> dict[FileSlice, Known]:
-    """What the metadata table tells of the base files of slices, for those of which it tells enough."""
+    """What the metadata table tells of the base files of slices, for those of which it tells all; or what it can."""
     if metadata is None or not metadata.has(COLUMN_STATS) or context.schema.internal is not None:
         return {}
-    kinds = {name: context.schema.arrow.field(name).type for name in columns if name in context.schema.arrow.names}
-    if len(kinds) < len(columns) or not all(_is_fixed(kind) for kind in kinds.values()):
+    schema = context.schema.arrow
+    kinds = {n: schema.field(n).type for n in columns if n in schema.names and _is_fixed(schema.field(n).type)}
+    if len(kinds) < len(columns) and not partly:
         return {}
     files = {
         (slice_.group.partition, slice_.base_file.name): slice_
         for slice_ in slices
         if slice_.base_file is not None and slice_.base_file.path.endswith(".parquet")
     }
-    stats = metadata.column_stats([COMMIT_TIME, *columns], files)
+    stats = metadata.column_stats([COMMIT_TIME, *kinds], files)
     found = {}
     for (partition, name), slice_ in files.items():
         counted = stats.get((partition, name, COMMIT_TIME))
@@ -122,7 +128,7 @@ def from_metadata_table(
             column: _converted(stats.get((partition, name, column)), kind, counted.value_count)
             for column, kind in kinds.items()
         }
-        if all(one is not None for one in converted.values()):
+        if partly or all(one is not None for one in converted.values()):
             known = {column: one for column, one in converted.items() if one is not None}
             found[slice_] = Known(counted.value_count, known)
     return found

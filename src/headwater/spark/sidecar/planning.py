@@ -18,6 +18,7 @@ from headwater.spark.options import ReadOptions
 from headwater.spark.sidecar.merging import SliceScan, encode_slice
 from headwater.spark.sidecar.predicates import FULL, NONE, Pushed, classify
 from headwater.spark.sidecar.tables import OpenTable
+from headwater.spark.statistics import estimate
 from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
 from headwater.spec.expressions import conjunction
 from headwater.spec.model import FileSlice
@@ -60,7 +61,13 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         "tasks": tasks,
         "partitions": partitions,
         "constants": constants,
-        "statistics": {"bytes": sum(one["size"] + one["delta_bytes"] for one in tasks), "rows": None, "columns": {}},
+        "statistics": estimate(
+            reader.context,
+            table.table.hudi.metadata,
+            [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)],
+            reader.schema.names,
+            counts.of,
+        ),
         "split_size": table.options.split_size,
         "open_cost": table.options.open_cost,
         "metrics": _metrics(planned.steps, len(tasks)),
