@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import ColumnNotFound, InvalidArgument
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
+from headwater.hudi.base_rows import are_most, batches_with, rows_at, runs_of, without
 from headwater.hudi.evolution import Renames, conform
 from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.footer_index import by_footer
@@ -45,8 +46,8 @@ from headwater.storage import Storage
 # What decoding and merging a log takes, in multiples of its size.
 _DECODED = 5
 _MOST_PASSES = 256
-# Matching rows this close to each other are read with those between them: most likely they share a page.
-_CLOSE = 8192
+# How much of the budget a column of the base file may take that merging decoded and the reader is asked for, too.
+_KEPT = 1 / 16
 _ROW = "\0row"
 
 _LOG = logging.getLogger("headwater")
@@ -153,6 +154,7 @@ class _SliceRead:
             self.constants[self.position_column] = None
         self.target = self._target(reader)
         self._repeated: dict[str, pa.Array] = {}
+        self._kept: dict[str, pa.ChunkedArray] = {}
 
     def _residual(self, bound: Expression | None) -> Expression | None:
         """What is left to check on rows when the partition's values are known."""
@@ -163,12 +165,14 @@ class _SliceRead:
         return None if isinstance(left, TrueValue) else left
 
     def _target(self, reader: HudiSliceReader) -> pa.Schema:
-        """The reader's columns, then those that only its filter looks at."""
+        """The reader's columns, then those that only its filter or a merger looks at."""
         fields = {f.name: f for f in reader.schema}
         extra = set() if self.filter is None else set(columns_of(self.filter))
         if self.slice.instants is not None or (self.slice.delta_files and not fields.keys() - self.constants.keys()):
             # Merging hands rows on as columns: without any, their number is lost.
             extra.add(COMMIT_TIME)
+        if self.with_logs and self.slice.delta_files and self.context.rules().merger is not None:
+            extra.update(self.context.schema.arrow.names)  # a user's merger sees whole records
         for name in sorted(extra - fields.keys()):
             index = self.context.schema.arrow.get_field_index(name)
             if index < 0:
@@ -239,12 +243,13 @@ class _SliceRead:
             return
         columns = self._physical(base.schema, self.target.names, renames)
         merged = pa.schema([self.target.field(name) for name in self._merged_columns()])
-        for start, table in base.batches(columns, self._matching_groups(base, groups, columns, renames)):
+        matching = self._matching_groups(base, groups, columns, renames)
+        for start, table in batches_with(self._kept, base, columns, matching):
             positions = None
             if self.position_column is not None:
                 table = table.append_column(self.position_column, pa.array(np.arange(start, start + table.num_rows)))
             if len(dropped):
-                table = _without(table, start, dropped)
+                table = without(table, start, dropped)
             if self.position_column is not None:
                 positions = table.column(self.position_column)
             if table.num_rows:
@@ -268,8 +273,8 @@ class _SliceRead:
             for start, table in base.batches(needed, [group]):
                 runs += self._matching_runs(conform(table, target, renames), start - group.start)
                 seen = start + table.num_rows - group.start
-                if 2 * seen >= group.rows and 2 * sum(end - first for first, end in runs) > seen:
-                    # Most rows are wanted, so the group is read whole, and how it goes on does not matter.
+                if 2 * seen >= group.rows and are_most(runs, group):
+                    # The group is read whole, and how it goes on does not matter.
                     yield group
                     break
             else:
@@ -281,7 +286,7 @@ class _SliceRead:
         assert self.filter is not None
         rows = pa.array(np.arange(start, start + table.num_rows))
         matching = filter_batch(self.filter, self._with_constants(table).append_column(_ROW, rows)).column(_ROW)
-        return _runs(matching.to_numpy())
+        return runs_of(matching.to_numpy())
 
     def finish(self, table: pa.Table, positions: pa.ChunkedArray | None = None) -> pa.Table:
         """Partition values from the path, and the rows of the asked-for instants alone."""
@@ -386,6 +391,21 @@ class _SliceRead:
         rows = None if base is None else self._base_rows(base, types)
         return merge_slice(log, rows, rules, self.context.schema.defaults)
 
+    def _keep(self, base: BaseFile, columns: Sequence[str], rows: int) -> pa.Table | None:
+        """A column of which merging needs many rows and the reader all: it is decoded once, if it is not too large."""
+        if len(columns) != 1 or self.context.budget is None:
+            return None
+        (name,) = columns
+        if name not in self._kept:
+            kind = base.schema.field(name).type
+            asked_for = self._physical(base.schema, self.target.names, self._renames(self._base_instant()))
+            if name not in asked_for or not pa.types.is_primitive(kind) or self.filter is not None:
+                return None
+            if rows * 64 < base.num_rows or base.num_rows * kind.bit_width > 8 * _KEPT * self.context.budget:
+                return None
+            self._kept[name] = base.read([name], base.row_groups).column(0)
+        return pa.table({name: self._kept[name]})
+
     def _merged_columns(self) -> list[str]:
         """Columns that are merged: the path gives the others."""
         return [name for name in self.target.names if name not in self.constants]
@@ -401,7 +421,7 @@ class _SliceRead:
             return list(dict.fromkeys(one for one in sources if one is not None and one in base.schema.names))
 
         def at(names: Sequence[str], positions: Rows) -> pa.Table:
-            return conform(_rows_at(base, physical(names), positions), typed(names), renames)
+            return conform(rows_at(base, physical(names), positions), typed(names), renames)
 
         def keys() -> pa.ChunkedArray:
             names = key_columns(self.context.config)
@@ -411,7 +431,10 @@ class _SliceRead:
             return record_keys(self.context.config, table)
 
         def column(name: str, positions: Rows) -> pa.ChunkedArray:
-            return at([name], positions).column(0)
+            kept = self._keep(base, physical([name]), len(positions))
+            if kept is None:
+                return at([name], positions).column(0)
+            return conform(kept.take(pa.array(positions)), typed([name]), renames).column(0)
 
         def rows(positions: Rows) -> pa.Table:
             return at(self._merged_columns(), positions)
@@ -428,42 +451,6 @@ class _SliceRead:
             return max(one.maximum for one in found if one is not None)
 
         return BaseRows(base.num_rows, keys, column, rows, highest, self.slice.instants)
-
-
-def _rows_at(base: BaseFile, columns: Sequence[str], positions: Rows) -> pa.Table:
-    """The rows of a base file at some positions, which rise."""
-    if not columns:
-        return pa.table({"": pa.nulls(len(positions))}).select([])
-    groups = []
-    for group in base.row_groups:
-        low, high = np.searchsorted(positions, [group.start, group.start + group.rows])
-        runs = _runs(positions[low:high] - group.start)
-        if runs:
-            few = 2 * sum(end - first for first, end in runs) < group.rows
-            groups.append(replace(group, only=tuple(runs)) if few else group)
-    parts = []
-    for start, table in base.batches(columns, groups):
-        low, high = np.searchsorted(positions, [start, start + table.num_rows])
-        parts.append(table.take(pa.array(positions[low:high] - start)))
-    return pa.concat_tables(parts) if parts else base.schema.empty_table().select(list(columns))
-
-
-def _runs(rows: Rows) -> list[Run]:
-    """Rising row numbers as runs from the first to before the last, those close to each other in one."""
-    if not len(rows):
-        return []
-    ends = np.flatnonzero(np.diff(rows) > _CLOSE)
-    return list(zip(rows[np.r_[0, ends + 1]].tolist(), (rows[np.r_[ends, -1]] + 1).tolist(), strict=True))
-
-
-def _without(table: pa.Table, start: int, dropped: Rows) -> pa.Table:
-    """The rows of a batch that begins at a position, less the dropped ones."""
-    low, high = np.searchsorted(dropped, [start, start + table.num_rows])
-    if low == high:
-        return table
-    keep = np.ones(table.num_rows, bool)
-    keep[dropped[low:high] - start] = False
-    return table.filter(pa.array(keep))
 
 
 def check_projection(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

@@ -54,6 +54,14 @@ def test_reads_that_merge_nothing_need_no_merger(own_payload: str) -> None:
 
 
 @pytest.mark.usefixtures("registered")
+def test_a_merger_sees_whole_records_whatever_is_asked_for(own_payload: str) -> None:
+    opened = headwater.open(own_payload)
+    whole = opened.scan().to_arrow()
+    assert sorted(opened.scan(columns=["id"]).to_arrow().column("id").to_pylist()) == sorted(whole["id"].to_pylist())
+    assert opened.scan(columns=[]).count() == whole.num_rows
+
+
+@pytest.mark.usefixtures("registered")
 def test_a_registered_merger_decides_column_by_column_and_record_by_record(own_payload: str) -> None:
     opened = headwater.open(own_payload)
     base = {row["id"]: row["name"] for row in opened.scan(mode="read_optimized").to_arrow().to_pylist()}

@@ -98,9 +98,7 @@ class SliceScan:
 
     def merge(self, slice_: FileSlice, *, rows: bool) -> Iterator[tuple[npt.NDArray[np.int64], pa.Table | None, bool]]:
         """Parts of the difference: positions that go, rows that come (if wanted), and whether it is the last part."""
-        reader = self.reader
-        if not rows and reader.context.rules().merger is None:
-            reader = replace(reader, schema=pa.schema([]), filter=None)
+        reader = self.reader if rows else replace(self.reader, schema=pa.schema([]), filter=None)
         for part in reader.merge_over_base(slice_):
             added = self._for_spark(part.added, slice_) if rows and part.added.num_rows else None
             yield part.dropped, added, part.is_last

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import os
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.errors import UnknownMerger
 from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.hudi.timeline import HudiTimeline
@@ -40,7 +42,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         scan = scan.where(conjunction([one.expression for one in pushed if one.expression is not None]))
     planned, reader = scan.prepare()
     read_schema = request["read_schema"]
-    reader = reader.project(pruned(table.schema, read_schema)).within(_memory(table.options))
+    reader = reader.project(_own_columns(table, reader, read_schema)).within(_memory(table.options))
     merging = (request.get("reader") or table.options.reader) == "merge"
     slices = SliceScan(
         reader,
@@ -71,8 +73,25 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         "split_size": table.options.split_size,
         "open_cost": table.options.open_cost,
         "metrics": _metrics(planned.steps, len(tasks)),
-        "description": str(planned).splitlines(),
+        "description": [*str(planned).splitlines(), *_ways(tasks)],
     }
+
+
+def _own_columns(table: OpenTable, reader: HudiSliceReader, read_schema: Mapping[str, Any]) -> pa.Schema:
+    """The table's own columns to read, structs with the asked-for fields alone; whole where a user's merger sees them."""
+    found = pruned(table.schema, read_schema)
+    try:
+        merges = reader.context.rules().merger is not None
+    except UnknownMerger:
+        merges = False  # told where a slice has logs
+    return pa.schema([table.schema.field(name) for name in found.names]) if merges else found
+
+
+def _ways(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """For `explain`: how the slices are read, and why where that is not Spark's own reader."""
+    counts = Counter((str(task["how"]), str(task["why"])) for task in tasks)
+    told = [f"{count} {how}{f' ({why})' if why else ''}" for (how, why), count in counts.most_common()]
+    return [f"  tasks      {', '.join(told)}"] if told else []
 
 
 def _memory(options: ReadOptions) -> int:

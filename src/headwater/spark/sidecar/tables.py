@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,9 +116,18 @@ class OpenTables:
             self._open.popitem(last=False)
 
 
+def location(path: str) -> str:
+    """A path as Hadoop writes it, as one that is not mistaken for a relative one.
+
+    >>> location("file:/lake/a b"), location("file:///lake"), location("s3a://bucket/t"), location("trips")
+    ('/lake/a b', '/lake', 's3a://bucket/t', 'trips')
+    """
+    return re.sub(r"^file:(?://(?=/))?", "", path)
+
+
 def _open(path: str, options: Mapping[str, str], session: Mapping[str, Any]) -> OpenTable:
     # What may change the way to the table's properties cannot come from them.
     conf = session.get("conf") or {}
     first = parse_read_options(options, conf)
-    table = open_table(path, metadata=first.metadata)
+    table = open_table(location(path), metadata=first.metadata)
     return OpenTable(table, parse_read_options(options, conf, table.hudi.config.properties))
