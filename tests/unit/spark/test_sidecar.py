@@ -207,6 +207,23 @@ def test_a_scan_of_another_release_is_refused(sidecar: Sidecar, trips: Path) -> 
         SliceScan.from_bytes(blob, "9.9.9")
 
 
+def test_folders_are_tables_or_namespaces(sidecar: Sidecar, trips: Path, tmp_path: Path) -> None:
+    shutil.copytree(trips, tmp_path / "sales" / "trips")
+    (tmp_path / "sales" / "archive").mkdir()
+    (tmp_path / "sales" / ".hidden").mkdir()
+    (tmp_path / "empty").mkdir()
+    assert sidecar.ask("list", path=str(tmp_path)) == {"tables": [], "namespaces": ["empty", "sales"]}
+    assert sidecar.ask("list", path=f"file:{tmp_path}/sales") == {"tables": ["trips"], "namespaces": ["archive"]}
+    assert sidecar.ask("list", path=str(tmp_path / "empty")) == {"tables": [], "namespaces": []}
+    with pytest.raises(SidecarError) as caught:
+        sidecar.ask("list", path=str(tmp_path / "nowhere"))
+    assert caught.value.type == "NamespaceNotFound"
+
+
+def test_a_path_in_hadoops_spelling_is_opened(sidecar: Sidecar, trips: Path) -> None:
+    assert sidecar.open(f"file:{trips}")["name"] == sidecar.open(f"file://{trips}")["name"]
+
+
 def test_a_plan_has_a_task_for_each_slice(sidecar: Sidecar, trips: Path) -> None:
     opened = sidecar.open(trips)
     plan = sidecar.plan(opened)

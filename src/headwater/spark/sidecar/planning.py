@@ -78,7 +78,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
 
 
 def _own_columns(table: OpenTable, reader: HudiSliceReader, read_schema: Mapping[str, Any]) -> pa.Schema:
-    """The table's own columns to read, structs with the asked-for fields alone; whole where a user's merger sees them."""
+    """The table's own columns to read; structs have the asked-for fields alone, but where a user's merger sees them."""
     found = pruned(table.schema, read_schema)
     try:
         merges = reader.context.rules().merger is not None

@@ -21,7 +21,8 @@ from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
 from headwater.spark.sidecar.merging import SliceScan, batches, bitmap, decode_slice
 from headwater.spark.sidecar.planning import plan, push
-from headwater.spark.sidecar.tables import OpenTables
+from headwater.spark.sidecar.tables import OpenTables, location
+from headwater.spark.sidecar.warehouse import list_folder
 
 _LOG = logging.getLogger("headwater")
 _MOST_SCANS = 256
@@ -55,6 +56,7 @@ class Server:
         self._scans: OrderedDict[str, SliceScan] = OrderedDict()
         self._answers: dict[str, Callable[[Request], Mapping[str, Any]]] = {
             "ping": lambda request: {},
+            "list": self._list,
             "open": self._open,
             "push": self._push,
             "plan": self._plan,
@@ -93,6 +95,9 @@ class Server:
             if not isinstance(error, HeadwaterError):
                 _LOG.exception("request %s failed", op)
             self._send(Kind.ERROR, describe_error(error))
+        finally:
+            if op in self._streams:
+                pa.default_memory_pool().release_unused()
 
     def _send(self, kind: Kind, content: Mapping[str, Any]) -> None:
         write_frame(self._out, kind, json.dumps(content, separators=(",", ":")).encode("utf-8"))
@@ -101,6 +106,9 @@ class Server:
         query = request.query
         handle = self._tables.open(str(query["path"]), query.get("options") or {}, query.get("session") or {})
         return {"handle": handle, **self._tables.get(handle).describe()}
+
+    def _list(self, request: Request) -> Mapping[str, Any]:
+        return list_folder(location(str(request.query["path"])))
 
     def _push(self, request: Request) -> Mapping[str, Any]:
         found = push(self._tables.get(request.query["handle"]), request.query["predicates"])
