@@ -213,7 +213,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-BY_SPARK = frozenset({"path", "paths", "__columns", "__paths"})
+BY_SPARK = frozenset({"path", "paths", "provider", "location"})
 """What Spark itself adds to the options of a read."""
 
 WITHOUT_EFFECT = frozenset(
@@ -308,7 +308,9 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_.]", "", name).lower()
 
 
-_OPTION_NAMES = {_plain(name): option for option in OPTIONS for name in (option.name, *option.aliases)}
+_OPTION_NAMES = {
+    _plain(name): option for option in OPTIONS for name in (option.name, option.session_name, *option.aliases)
+}
 _SESSION_NAMES = {
     _plain(name): option
     for option in OPTIONS

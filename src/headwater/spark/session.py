@@ -114,8 +114,9 @@ class SessionBuilder:
         session: SparkSession = builder.getOrCreate()
         if remote:
             check_remote(session)
-        else:
-            check_session(session)
+            return session
+        check_session(session)
+        _register_python(session)
         return session
 
     def settings(self, options: Mapping[str, Any], *, remote: bool = False, running: bool = False) -> dict[str, str]:
@@ -238,6 +239,16 @@ def _default_jars() -> str:
         return ""
     found = re.search(r"^\s*spark\.jars[\s=]+(\S+)", path.read_text("utf-8", "replace"), re.MULTILINE)
     return found[1] if found else ""
+
+
+def _register_python(session: Any) -> None:
+    """Let `use.dsv2=false` find the Python Data Source, once a session, where Spark has such sources."""
+    if int(str(session.version).split(".", 1)[0]) < 4 or getattr(session, "_headwater_python", False):
+        return
+    from headwater.spark.fallback import register_python
+
+    register_python(session)
+    session._headwater_python = True
 
 
 def _pyspark() -> Any:

@@ -19,6 +19,12 @@ final class Tables {
     if (!Settings.useDsv2(options)) {
       Map<String, String> passed = new HashMap<>(Settings.forSidecar(options.asCaseSensitiveMap()));
       passed.put("path", path);
+      // A Python data source sees options alone, so the session's settings go there, under their own names.
+      Settings.session().forEach((key, value) -> {
+        if (key.startsWith(Settings.PREFIX)) {
+          passed.putIfAbsent(key, value);
+        }
+      });
       return Compat.pythonTable(Settings.FALLBACK_SOURCE, new CaseInsensitiveStringMap(passed));
     }
     try {

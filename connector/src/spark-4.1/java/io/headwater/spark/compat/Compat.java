@@ -97,7 +97,7 @@ public final class Compat {
     if (!session().sessionState().dataSourceManager().dataSourceExists(shortName)) {
       throw new IllegalStateException(
           "spark.headwater.read.use.dsv2=false, but the Python data source '" + shortName + "' is not registered in this"
-              + " session: make the session with headwater.configure(), or call headwater.spark.register(spark).");
+              + " session: make the session with headwater.configure(), or call headwater.spark.register_fallback(spark).");
     }
     PythonDataSourceV2 source = new PythonDataSourceV2();
     source.setShortName(shortName);
