@@ -16,7 +16,18 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.spark import document, report, results, session, tables
-from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, PARQUET, STABLE, SYSTEMS, Query, chosen, queries
+from benchmarks.spark.queries import (
+    FALLBACK,
+    HEADWATER,
+    HUDI,
+    PARQUET,
+    STABLE,
+    SYSTEMS,
+    Query,
+    chosen,
+    needed_tables,
+    queries,
+)
 from benchmarks.tables.build import Choice
 
 HERE = Path(__file__).parents[1]
@@ -39,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def progress(message: str) -> None:
         console.print(f"[dim]{time.perf_counter() - started:6.0f} s[/dim]  {message}", highlight=False)
 
-    found = tables.have(given.data, given.environment, given.rows, given.source, progress)
+    needed = needed_tables(chosen(queries(given.rows), given.only, given.systems, peers=False))
+    found = tables.have(given.data, given.environment, given.rows, given.source, needed, progress)
     if given.tables_only:
         return 0
     effort = session.Effort(given.rounds, given.patience, given.timeout)

@@ -9,7 +9,7 @@ import io
 import json
 import struct
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,8 +57,8 @@ _DELETIONS = fastavro.parse_schema(
 )
 
 
-def write_tables(directory: Path, total: int, progress: Progress) -> None:
-    """Have the tables of `total` rows in `directory`, beside those that the embedded part keeps there."""
+def write_tables(directory: Path, total: int, needed: Collection[str], progress: Progress) -> None:
+    """Have the needed tables of `total` rows in `directory`, beside those that the embedded part keeps there."""
     versions = [rows.GENERATOR_VERSION, states.STATES_VERSION]
     given = {"rows": total, "rows_per_file": ROWS_PER_FILE, "versions": versions}
 
@@ -67,7 +67,8 @@ def write_tables(directory: Path, total: int, progress: Progress) -> None:
             progress(f"generating {name}")
             write(path)
 
-        cache.make(directory / name, given, build)
+        if name in needed:
+            cache.make(directory / name, given, build)
 
     make("dimension", write_dimension)
     make("mor5_avro", lambda path: write_five(path, total, "avro"))

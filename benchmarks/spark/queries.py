@@ -121,6 +121,12 @@ def chosen(asked: Sequence[Query], only: Sequence[str], systems: Sequence[str], 
     return found
 
 
+def needed_tables(asked: Sequence[Query]) -> set[str]:
+    """The names of the tables that queries read, of the plain ones too."""
+    joined = {"dimension" for query in asked if "{dimension}" in query.sql}
+    return joined | {name for query in asked for name in (query.table, query.plain, query.stable) if name}
+
+
 def _mor_bars(logs: str) -> dict[str, tuple[Bar, ...]]:
     scan, narrow = (1.2, 1.2) if logs == "parquet" else (1.4, 1.6)
     own = {

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,15 @@ UNKNOWN = [*rows.COLUMNS, "cast(null as double) as extra"]
 Step = dict[str, Any]
 
 
-def write_tables(data: Path, total: int, jar: Path, environment: Path, progress: Progress) -> None:
-    """Write whichever table is missing, in one Spark session."""
-    missing = [step for step in steps(data, total) if not cache.is_fresh(Path(step["path"]), step["parameters"])]
+def write_tables(
+    data: Path, total: int, needed: Collection[str], jar: Path, environment: Path, progress: Progress
+) -> None:
+    """Write whichever of the needed tables is missing, in one Spark session."""
+    wanted = [step for step in steps(data, total) if Path(step["path"]).name in needed]
+    missing = [step for step in wanted if not cache.is_fresh(Path(step["path"]), step["parameters"])]
     if not missing:
         return
+    staged.write_all(data / f"plain-{total}", total, progress)
     for step in missing:
         cache.clear(Path(step["path"]))
         Path(step["path"]).parent.mkdir(parents=True, exist_ok=True)

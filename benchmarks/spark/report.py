@@ -33,10 +33,13 @@ def print_session(console: Console, spark: str, results: Sequence[Result], capti
     table.add_column("query", no_wrap=True)
     for system in shown:
         table.add_column("parquet, s" if system == PARQUET else system, justify="right")
+    table.add_column("headwater, CPU", justify="right")
     table.add_column("bars")
     table.add_column("verdict", no_wrap=True)
     for result in results:
+        work = result.work(HEADWATER)
         row = [_cell(result, result.figures.get(system)) for system in shown]
+        row.append(Text("–" if work is None else times(work), style="dim"))
         bars = "\n".join(str(check.bar) for check in result.checks)
         table.add_row(result.query.title, *row, bars, _verdicts(result))
     console.print(table)

@@ -34,6 +34,8 @@ class Figures:
     seconds: tuple[float, ...] = ()
     load_seconds: float | None = None
     plan_seconds: float | None = None
+    cpu_seconds: float | None = None
+    """The least work that a turn took, of all processes of the session."""
     joins: tuple[str, ...] = ()
     right: bool = False
     error: str | None = None
@@ -82,6 +84,13 @@ class Result:
         assert theirs.best is not None
         return ours.best / theirs.best
 
+    def work(self, system: str) -> float | None:
+        """Processor time of a system over the baseline's."""
+        ours, theirs = self.figures.get(system), self.figures.get(PARQUET)
+        if ours is None or theirs is None or not ours.usable or not ours.cpu_seconds or not theirs.cpu_seconds:
+            return None
+        return ours.cpu_seconds / theirs.cpu_seconds
+
     @property
     def noisy(self) -> bool:
         """Whether what the bars rest on cannot be leaned on: turns differ, or others used the machine."""
@@ -128,6 +137,7 @@ def _figures(name: str, told: Mapping[str, Any], truth: Any) -> Figures:
         tuple(seconds),
         share("load_seconds"),
         share("plan_seconds"),
+        round(min(told["cpu_seconds"]), 2) if told.get("cpu_seconds") else None,
         tuple(told.get("joins") or ()),
         truth is not None and agree(told.get("answer"), truth),
         told.get("error"),

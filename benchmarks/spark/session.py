@@ -117,9 +117,13 @@ def _session(
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=variables) as job,
         ):
             assert job.stdout is not None
-            for line in job.stdout:
-                if line.startswith(MARK):
-                    yield json.loads(line.removeprefix(MARK))
+            try:
+                for line in job.stdout:
+                    if line.startswith(MARK):
+                        yield json.loads(line.removeprefix(MARK))
+            finally:
+                # Of a run that was interrupted no session goes on.
+                job.terminate()
 
 
 def order(

@@ -37,6 +37,8 @@ class Turns:
     """The share of opening the table, before Spark has seen the query."""
     plan_seconds: list[float] = field(default_factory=list)
     """The share of planning; unknown for the noop sink, which plans inside."""
+    cpu_seconds: list[float] = field(default_factory=list)
+    """Work of the session's processes, sidecars included: it shows through the noise of a busy machine."""
     warm_up_seconds: float | None = None
     answer: list[Any] | None = None
     joins: list[str] = field(default_factory=list)
@@ -98,6 +100,7 @@ class Runner:
 
     def _turn(self, query: Order, given: Order, found: Turns) -> None:
         with self._configured(given["system"]):
+            before = Clocks.now()
             started = time.perf_counter()
             views = self._load(given)
             loaded = time.perf_counter()
@@ -114,7 +117,10 @@ class Runner:
                 else:
                     frame.collect()
             ended = time.perf_counter()
+            after = Clocks.now()
         found.seconds.append(ended - started)
+        if before is not None and after is not None:
+            found.cpu_seconds.append(after.ours - before.ours)
         found.load_seconds.append(loaded - started)
         if planned is not None:
             found.plan_seconds.append(planned - loaded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,21 +40,29 @@ class Tables:
         return self.many_plain if name == MANY else self.plain / name
 
 
-def have(data: Path, environment: Path, total: int, choice: shared.Choice, progress: Progress) -> Tables:
-    """Make what is missing. Where Hudi writes its tables, Spark's own writer makes the plain Parquet."""
-    many = {MANY: shared.MANY[MANY]}
+def have(
+    data: Path,
+    environment: Path,
+    total: int,
+    choice: shared.Choice,
+    needed: Collection[str],
+    progress: Progress,
+) -> Tables:
+    """Make what is missing of the needed tables. Where Hudi writes them, Spark's own writer makes the plain Parquet."""
+    many = {MANY: shared.MANY[MANY]} if MANY in needed else {}
     found = shared.build(data, environment, total, choice, progress, many)
-    staged.write_all(found.plain, total, progress)
     many_table = found.path(MANY)
     many_plain = data / f"spark-plain-many-{found.source}" / MANY
-    stamp = {"version": MANY_PLAIN_VERSION, "of": cache.stamp_of(many_table).read_text()}
-    cache.make(many_plain, stamp, lambda path: _copy_base_files(many_table, path, progress))
+    if many:
+        stamp = {"version": MANY_PLAIN_VERSION, "of": cache.stamp_of(many_table).read_text()}
+        cache.make(many_plain, stamp, lambda path: _copy_base_files(many_table, path, progress))
     if found.source == "hudi":
         jar = shared_real.prepare(data, environment, progress)
-        real.write_tables(data, total, jar, environment, progress)
+        real.write_tables(data, total, needed, jar, environment, progress)
         plain = data / f"spark-plain-{total}"
         return Tables(plain, found.hudi, many_table, many_plain, "hudi", found.note, jar)
-    generated.write_tables(found.hudi, total, progress)
+    staged.write_all(found.plain, total, progress)
+    generated.write_tables(found.hudi, total, needed, progress)
     return Tables(found.plain, found.hudi, many_table, many_plain, "generated", found.note, None)
 
 
