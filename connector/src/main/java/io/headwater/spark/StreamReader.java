@@ -77,7 +77,7 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
     StructType wanted = spec.data;
     for (int i = 0; i < fields.length; i++) {
       boolean isData = data < wanted.length() && wanted.fields()[data].name().equals(fields[i].name());
-      ArrowColumnVector vector = new ArrowColumnVector(vectors.get(isData ? data++ : metadata++));
+      ArrowColumnVector vector = new RefilledColumnVector(vectors.get(isData ? data++ : metadata++));
       if (!Values.sameLayout(vector.dataType(), fields[i].dataType())) {
         throw new IOException("the sidecar sent column " + fields[i].name() + " as " + vector.dataType().catalogString()
             + "; the scan has " + fields[i].dataType().catalogString());
@@ -106,5 +106,15 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
         allocator = null;
       }
     }
+  }
+
+  /** A vector that the next batch fills again: Spark 4 frees vectors between batches, which takes their children away. */
+  private static final class RefilledColumnVector extends ArrowColumnVector {
+    private RefilledColumnVector(FieldVector vector) {
+      super(vector);
+    }
+
+    // Spark 3.5 has no such method to override.
+    public void closeIfFreeable() {}
   }
 }
