@@ -61,7 +61,7 @@ class ScanPlan:
     @property
     def bytes(self) -> int:
         """What lies on storage for the slices of the plan."""
-        return sum(task.slice.size for task in self.tasks if isinstance(task.slice, FileSlice))
+        return sum(task.slice.size for task in self.tasks)
 
     def __str__(self) -> str:
         lines = [f"{self.mode.value} scan of {self.table}"]

@@ -35,6 +35,8 @@ SQL_OPTIONS = (
     "hoodie.datasource.write.schema",
     "hoodie.write.table.version",
     "hoodie.write.complex",
+    "hoodie.write.lock",
+    "hoodie.embed.timeline",
 )
 """What SQL statements are given of a story's options; the rest is in the table's properties."""
 
@@ -99,7 +101,7 @@ class Writer:
     def sql(self, step: dict[str, Any]) -> None:
         self._register()
         wanted = {k: v for k, v in self.options.items() if k.startswith(SQL_OPTIONS)}
-        for key, value in {**wanted, "hoodie.embed.timeline.server": "false"}.items():
+        for key, value in wanted.items():
             self.spark.conf.set(key, value)
         try:
             self.spark.sql(step["sql"].format(t=self.story["table"]))

@@ -107,7 +107,7 @@ class _Story:
         self.next_id = 1
         self.cdc = self.rng.random() < 0.15
         self.meta_fields = self.cdc or self.rng.random() < 0.95
-        self.on_read = self.meta_fields and not self.cdc and self.rng.random() < 0.15
+        self.on_read = self.meta_fields and not self.cdc and self.rng.random() < 0.25
         """Columns are renamed and dropped: schema evolution on read."""
 
     def chance(self, share: float) -> bool:
@@ -243,13 +243,14 @@ class _Story:
         metadata = self.chance(0.6)
         indexed = "true" if metadata and self.chance(0.5) else "false"
         self.options |= {
+            # Without the server, 1.2.0 cannot read its own metadata table when it makes partition statistics.
+            "hoodie.embed.timeline.server": indexed,
             "hoodie.metadata.enable": str(metadata).lower(),
             "hoodie.metadata.index.column.stats.enable": indexed,
             "hoodie.metadata.index.partition.stats.enable": indexed,
             "hoodie.metadata.index.bloom.filter.enable": str(metadata and self.chance(0.2)).lower(),
-            "hoodie.metadata.record.index.enable": str(metadata and self.meta_fields and self.chance(0.2)).lower(),
-            "hoodie.metadata.record.index.min.filegroup.count": "2",
         }
+        self._record_index(metadata)
         texts = [name for name in self.ordering if self.columns[name].ddl == "string"]
         if self.mor and self.chance(0.3) and not texts:
             # With a text for ordering, Hudi compares bytes of Parquet blocks that it has overwritten by then.
@@ -265,11 +266,31 @@ class _Story:
             self.options["hoodie.table.cdc.enabled"] = "true"
             self.options["hoodie.table.cdc.supplemental.logging.mode"] = mode.lower() if not self.newer else mode
 
+    def _record_index(self, metadata: bool) -> None:
+        """None, one for the whole table (with a secondary index on top of it, or not), or one by partition."""
+        share = self.rng.random() if metadata and self.meta_fields and self.keygen != "auto" else 1.0
+        by_partition = share < 0.1 and self.newer and self.version == 9 and bool(self.partition_fields)
+        for_all = share < 0.3 and not by_partition
+        self.secondary = for_all and self.newer and self.version == 9 and not self.on_read and self.chance(0.6)
+        self.options |= {
+            "hoodie.metadata.record.index.enable": str(for_all).lower(),
+            "hoodie.metadata.record.index.min.filegroup.count": "2",
+        }
+        if by_partition:
+            self.options |= {
+                "hoodie.metadata.record.level.index.enable": "true",
+                "hoodie.metadata.record.level.index.min.filegroup.count": "2",
+            }
+        if self.secondary:
+            self.options["hoodie.write.lock.provider"] = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+
     # -- steps
 
     def _steps(self) -> Iterator[dict[str, Any]]:
         first = self.rng.choice(("insert", "bulk_insert", "upsert")) if self.keygen != "auto" else "bulk_insert"
         yield self._write(first, [self._new_row() for _ in range(self.rng.randint(3, 30))])
+        if self.secondary:
+            yield {"do": "sql", "sql": "CREATE INDEX idx_name ON {t} (name)", "options": {}}
         for number in range(self.rng.randint(2, 7)):
             yield self._next_step(number)
 
@@ -439,7 +460,11 @@ class _Story:
         rows = pa.Table.from_pylist(values, schema)
         prefer = [*self.key_fields, "part", *self.ordering]
         maker = FilterMaker(rows, self.rng.randint(0, 2**31), prefer=prefer)
-        return [[str(maker.filter()), maker.columns() or None] for _ in range(6)]
+        found = [[str(maker.filter()), maker.columns() or None] for _ in range(6)]
+        if self.secondary and "name" in self.columns:
+            names = [row["name"] for row in self.all_rows if row.get("name")] or ["none"]
+            found += [[f"name = {_literal(name)}", None] for name in self.rng.sample(names, min(3, len(names)))]
+        return found
 
 
 def _literal(value: Any) -> str:

@@ -24,6 +24,7 @@ import headwater
 from headwater.cli.app import app
 from headwater.demo import demo_table
 from headwater.picture import picture
+from headwater.spec.model import ChangeSlice
 
 TRIPS = ("20261115073146372", "20261115073152107", "20261115073157687", "20261115073201626", "20261115073206395")
 
@@ -126,6 +127,21 @@ def test_explain_of_changes_names_the_commits() -> None:
     found = as_json("explain", "demo:orders", "--changes", "--since", "20261115073236363")
     assert isinstance(found, dict)
     assert (found["mode"], found["commits"]) == ("cdc", ["20261115073239382"])
+
+
+def test_explain_of_changes_tells_the_bytes_of_each_file_once() -> None:
+    plan = headwater.open(demo_table("orders")).changes().plan()
+    changes = [task.slice for task in plan.tasks if isinstance(task.slice, ChangeSlice)]
+    assert changes
+    for change in changes:
+        parts = [part for part in (change.before, change.after) if part is not None]
+        files = {path for part in parts for path in part.paths} | {file.path for file in change.change_files}
+        sizes = [entry.stat().st_size for path in files if (entry := Path(demo_table("orders")) / path)]
+        assert change.size == sum(sizes) > 0
+    assert plan.bytes == sum(change.size for change in changes)
+    assert f"{plan.reads}, " in str(plan)
+    assert [(step.kept, step.total) for step in plan.steps] == [(3, 3), (len(changes), len(changes))]
+    assert ", 0 B" not in str(plan)
 
 
 # Reading

@@ -209,7 +209,7 @@ def test_progress_is_told_and_ends_at_the_total() -> None:
     calls: list[tuple[str, int, int]] = []
     verify(headwater.open(demo_table("stats")), lambda what, done, total: calls.append((what, done, total)))
     last = {what: (done, total) for what, done, total in calls}
-    assert set(last) == {"timeline", "files", "metadata table", "column statistics"}
+    assert set(last) == {"timeline", "files", "metadata table", "column statistics", "partition statistics"}
     assert all(done == total for done, total in last.values())
 
 

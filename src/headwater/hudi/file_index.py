@@ -89,7 +89,10 @@ class HudiFileIndex:
         found: list[PartitionChanges] = []
         for partition, changes in plan_changes(self.timeline, self.listing, instants).items():
             descriptor = self._descriptor(partition)
+            self.report.partitions_total += 1
             if _matches(descriptor, bound):
+                self.report.partitions_kept += 1
+                self.report.slices_total += len(changes)
                 found.append(PartitionChanges(descriptor, tuple(instants), tuple(changes)))
         return found
 

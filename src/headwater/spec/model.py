@@ -179,6 +179,16 @@ class ChangeSlice:
     before: FileSlice | None = None
     after: FileSlice | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes on storage of all that may be read to tell the changes, each file once, as far as known."""
+        files = {file.path: file.size or 0 for file in self.change_files}
+        for slice_ in (self.before, self.after):
+            if slice_ is not None:
+                base = () if slice_.base_file is None else (slice_.base_file,)
+                files |= {file.path: file.size or 0 for file in (*base, *slice_.delta_files)}
+        return sum(files.values())
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:

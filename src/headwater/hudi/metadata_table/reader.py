@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from headwater.errors import CorruptFile
 from headwater.hudi.hfile import BytesSource, HFileReader, StorageSource
@@ -41,6 +43,8 @@ _NO_COMMIT = "0" * 14
 
 _Entries = Iterable[tuple[bytes, bytes]]
 _Select = Callable[[HFileReader], _Entries]
+_Columns: TypeAlias = tuple[pa.Array, pa.Array, "str | bytes"]
+"""Keys, values and the schema of the values."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,10 @@ class MetadataTable:
                 found[key] = merge(found.get(key), payload)
         return {key: kept for key, payload in found.items() if (kept := live(payload)) is not None}
 
+    def file_groups(self, partition: str) -> Sequence[_FileGroup]:
+        """The file groups of a partition of the metadata table, to be read as columns."""
+        return self._all_groups(partition)
+
     def _all_groups(self, partition: str) -> list[_FileGroup]:
         """The file groups of a partition, in the order that keys are hashed to."""
         groups = self._groups.get(partition)
@@ -292,21 +300,40 @@ class _FileGroup:
             if block.type is BlockType.HFILE_DATA
         }
 
+    def base_columns(self) -> Iterator[_Columns]:
+        """Keys and values of the base file, block by block."""
+        if self._base is not None and self._base.entry_count:
+            schema = self._schema(self._base.file_info.get(b"schema"), self._base.name)
+            for keys, values in self._base.scan_columns():
+                yield keys, values, schema
+
+    def log_columns(self) -> Iterator[_Columns]:
+        """Keys and values of the log blocks, oldest first; a deleted key has an empty value."""
+        for index, block in enumerate(self._blocks):
+            if block.type is BlockType.DELETE:
+                keys = pa.array(read_delete_block(block).key.to_pylist(), pa.binary())
+                yield keys, pa.array([b""] * len(keys), pa.binary()), ""
+            elif block.type is BlockType.HFILE_DATA:
+                schema = self._schema(block.schema, block.describe())
+                for keys, values in self._readers[index].scan_columns():
+                    yield keys, values, schema
+
+    def _schema(self, schema: str | bytes | None, where: str) -> str | bytes:
+        if schema is None:
+            raise CorruptFile(f"{where}: has no schema; rebuild the metadata table")
+        return schema
+
     def records(self, select: _Select, wanted: list[bytes] | None, *, exact: bool) -> Iterator[tuple[str, Payload]]:
         """Versions of the chosen records, oldest first."""
-        if self._base is not None:
-            schema = self._base.file_info.get(b"schema")
-            if schema is None and self._base.entry_count:
-                raise CorruptFile(f"{self._base.name}: the HFile has no schema; rebuild the metadata table")
-            if schema is not None:
-                yield from decode_records(select(self._base), schema, name=self._base.name)
+        if self._base is not None and self._base.entry_count:
+            schema = self._schema(self._base.file_info.get(b"schema"), self._base.name)
+            yield from decode_records(select(self._base), schema, name=self._base.name)
         for index, block in enumerate(self._blocks):
             if block.type is BlockType.DELETE:
                 yield from _deleted(block, wanted, exact=exact)
             elif block.type is BlockType.HFILE_DATA:
-                if block.schema is None:
-                    raise CorruptFile(f"{block.describe()}: has no schema; rebuild the metadata table")
-                yield from decode_records(select(self._readers[index]), block.schema, name=block.describe())
+                schema = self._schema(block.schema, block.describe())
+                yield from decode_records(select(self._readers[index]), schema, name=block.describe())
 
 
 def _getter(wanted: list[bytes]) -> _Select:
