@@ -20,6 +20,7 @@ from headwater.hudi.log import (
     LogBlock,
     data_schema,
     read_data_block,
+    read_data_parts,
     read_delete_block,
     scan_buffer,
     write_avro_content,
@@ -111,3 +112,16 @@ def test_blocks_of_the_wrong_kind_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="holds no deletes"):
         read_delete_block(block(BlockType.AVRO_DATA, b""))
     assert issubclass(InvalidArgument, HeadwaterError)
+
+
+@pytest.mark.parametrize("type_", [BlockType.AVRO_DATA, BlockType.PARQUET_DATA])
+@pytest.mark.parametrize("records", [(0, None), (0, 0), (2, 2), (0, 1), (1, 3), (1, None), (9, None), (3, 99)])
+def test_some_records_of_a_block_are_a_slice_of_all(type_: BlockType, records: tuple[int, int | None]) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}
+    rows = pa.table({"n": range(5)})
+    content = parquet(rows) if type_ is BlockType.PARQUET_DATA else write_avro_content(schema, rows.to_pylist())
+    found = block(type_, content, schema)
+    for most_bytes in (1, 12, 10**6):
+        parts = list(read_data_parts(found, most_bytes=most_bytes, records=records))
+        numbers = [n for part in parts for n in part.column("n").to_pylist()]
+        assert numbers == list(range(5))[records[0] : records[1]]

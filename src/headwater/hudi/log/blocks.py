@@ -43,25 +43,41 @@ def read_data_block(block: LogBlock, columns: Sequence[str] | None = None) -> pa
     raise InvalidArgument(f"{block.describe()} holds no records")
 
 
-def read_data_parts(block: LogBlock, columns: Sequence[str] | None = None, *, most_bytes: int) -> Iterator[pa.Table]:
+def read_data_parts(
+    block: LogBlock,
+    columns: Sequence[str] | None = None,
+    *,
+    most_bytes: int,
+    records: tuple[int, int | None] = (0, None),
+) -> Iterator[pa.Table]:
     """The records of a data block in parts of about so many bytes, for whoever must not hold it whole.
 
     Only Avro blocks can be taken apart. Finding where their records begin is a step for each of them, a fourth of what
     decoding takes: worth it where memory is short, and only there.
+
+    Parameters
+    ----------
+    records
+        From which record to before which one; None for the last.
     """
-    if block.type != BlockType.AVRO_DATA or block.content_length <= most_bytes:
-        yield read_data_block(block, columns)
+    first, end = records
+    if block.type != BlockType.AVRO_DATA or (block.content_length <= most_bytes and records == (0, None)):
+        table = read_data_block(block, columns)
+        yield table.slice(first, None if end is None else end - first) if records != (0, None) else table
         return
     body, count = _avro_body(block)
-    start = at = rows = 0
-    left = count
-    while left and at + 4 <= len(body):
+    last = count if end is None else min(end, count)
+    start = at = number = 0
+    part = first
+    while number < last and at + 4 <= len(body):
         at += 4 + int.from_bytes(body[at : at + 4], "big")
-        rows, left = rows + 1, left - 1
-        if at - start >= most_bytes or not left:
-            yield _decode(block, body[start:at], rows, columns)
-            start, rows = at, 0
-    if left or at != len(body):
+        number += 1
+        if number <= first:
+            start = at
+        elif at - start >= most_bytes or number == last:
+            yield _decode(block, body[start:at], number - part, columns)
+            start, part = at, number
+    if number < last or (last == count and at != len(body)):
         raise damaged(block.describe(), f"its {len(body)} bytes are not the {count} records that it says it holds")
 
 

@@ -44,6 +44,14 @@ class LogRows:
     def num_rows(self) -> int:
         return len(self.deleted)
 
+    def slice(self, first: int, end: int | None) -> LogRows:
+        """The rows from one to before another; None for the last."""
+        if first == 0 and end is None:
+            return self
+        chosen = np.zeros(self.num_rows, bool)
+        chosen[first:end] = True
+        return self.filter(chosen)
+
     def filter(self, mask: Flags) -> LogRows:
         """The rows that a mask keeps."""
         chosen = pa.array(mask)
@@ -61,24 +69,33 @@ class LogRows:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Some of the records: those whose hash falls to one of several numbers. By default all of them."""
+    """Some of the records. By default all of them.
+
+    All versions of a record fall to the same share. Where records are known by position, a share is a range of these:
+    each block holds it in one piece, and the rest need not be decoded. Elsewhere the keys' hashes decide.
+    """
 
     number: int = 0
     of: int = 1
 
     def take(self, rows: LogRows) -> LogRows:
-        """The rows of these records; all versions of a record fall to the same share."""
+        """The rows of these records, by their keys."""
         if self.of == 1:
             return rows
         import polars as pl
 
-        if rows.positions is not None:
-            mine = rows.positions % self.of == self.number
-        else:
-            keys = pl.from_arrow(rows.keys)
-            assert isinstance(keys, pl.Series)
-            mine = (keys.hash(seed=0) % self.of == self.number).to_numpy()
-        return rows.filter(mine)
+        keys = pl.from_arrow(rows.keys)
+        assert isinstance(keys, pl.Series)
+        return rows.filter((keys.hash(seed=0) % self.of == self.number).to_numpy())
+
+    def bounds(self, positions: Sequence[Rows]) -> tuple[int, int | None]:
+        """From which position to before which one, given those of all blocks; None for the end.
+
+        Shares have as many records each, wherever in the base file these lie.
+        """
+        every = np.sort(np.concatenate(positions), kind="stable")
+        first = 0 if self.number == 0 else int(every[len(every) * self.number // self.of])
+        return first, None if self.number + 1 == self.of else int(every[len(every) * (self.number + 1) // self.of])
 
 
 @dataclass(frozen=True)
@@ -103,16 +120,23 @@ class LogReader:
         """Decode the blocks. Positions are used when every block has them for this base file."""
         by_position = base_instant is not None and all(_has_positions(block, base_instant) for block in blocks)
         target = pa.schema([self.schema.field(name) for name in columns])
+        known = [block.positions for block in blocks if block.positions is not None] if by_position else []
+        bounds = share.bounds(known) if known and share.of > 1 else (0, None)
         parts: list[LogRows] = []
         for block in blocks:
+            records = _records(block, bounds) if by_position else (0, None)
             if block.type is BlockType.DELETE:
-                parts.append(share.take(self._deletes(block, target, by_position=by_position)))
+                deletes = self._deletes(block, target, by_position=by_position).slice(*records)
+                parts.append(deletes if by_position else share.take(deletes))
                 continue
             most = _PART if share.of > 1 else block.content_length
-            parts += [share.take(part) for part in self._data(block, target, most, by_position=by_position)]
+            for part in self._data(block, target, most, records, by_position=by_position):
+                parts.append(part if by_position else share.take(part))
         return _concatenate([part for part in parts if part.num_rows], target)
 
-    def _data(self, block: LogBlock, target: pa.Schema, most: int, *, by_position: bool) -> Iterator[LogRows]:
+    def _data(
+        self, block: LogBlock, target: pa.Schema, most: int, records: tuple[int, int | None], *, by_position: bool
+    ) -> Iterator[LogRows]:
         renames = self.renames(block.instant_time or "")
         written = data_schema(block)
         needed = list(dict.fromkeys([*target.names, *self.rules.columns_needed()]))
@@ -123,9 +147,9 @@ class LogReader:
         markers = [name for name in (IS_DELETED, OPERATION) if name in written.names]
         physical = list(dict.fromkeys([*(name for name in map(source.get, present) if name), *markers]))
         schema = self._schema_of(needed, written)
-        start = 0
+        start = records[0]
         # Where the block has none of the columns, another one tells how many rows there are.
-        for raw in read_data_parts(block, physical or written.names[:1], most_bytes=most):
+        for raw in read_data_parts(block, physical or written.names[:1], most_bytes=most, records=records):
             rows = conform(raw, schema, renames)
             count = rows.num_rows
             deleted = self._deleted(rows, raw, markers)
@@ -206,6 +230,13 @@ def _null_rows(target: pa.Schema, count: int) -> pa.Table:
 def _has_positions(block: LogBlock, base_instant: str) -> bool:
     positions = block.positions if block.base_instant_of_positions == base_instant else None
     return positions is not None and len(positions) > 0
+
+
+def _records(block: LogBlock, bounds: tuple[int, int | None]) -> tuple[int, int | None]:
+    """From which record of a block to before which one its positions are within the bounds; None for the end."""
+    assert block.positions is not None
+    first, end = (0 if bound is None else int(np.searchsorted(block.positions, bound)) for bound in bounds)
+    return first, None if bounds[1] is None else end
 
 
 def _positions(block: LogBlock, start: int, count: int) -> Rows:
