@@ -63,12 +63,13 @@ class BaseFile(Protocol):
 
 
 def open_base_file(storage: Storage, path: str) -> BaseFile:
-    """Open by the file's extension."""
+    """Open by the file's extension; a bootstrap's skeleton together with the file that it belongs to."""
+    from headwater.hudi.bootstrap import is_skeleton, open_bootstrapped
+
     extension = path.rsplit(".", 1)[-1].lower()
-    if extension == "parquet":
-        return ParquetBaseFile(storage, path)
-    if extension == "orc":
-        return OrcBaseFile(storage, path)
+    if extension in ("parquet", "orc"):
+        file = ParquetBaseFile(storage, path) if extension == "parquet" else OrcBaseFile(storage, path)
+        return open_bootstrapped(storage, path, file) if is_skeleton(path) else file
     if extension == "lance":
         return LanceBaseFile(storage, path)
     raise UnsupportedTable(

@@ -303,11 +303,6 @@ def check_config(values: Mapping[str, str], where: str) -> TableConfig:
             ("hoodie.table.cdc.enabled", False),
         )
     }
-    if values.get("hoodie.bootstrap.base.path"):
-        problems.append(
-            "hoodie.bootstrap.base.path is set: the rows of bootstrapped tables lie outside the table, which this "
-            "reader does not follow; rewrite the table with a full-record bootstrap"
-        )
     if problems or version is None or layout is None or table_type is None or cdc is None:
         shown = "; ".join(problem if len(problem) <= 400 else f"{problem[:400]}…" for problem in problems)
         raise InvalidTableConfig(f"{where}: cannot be used: {shown}. Correct the file.")

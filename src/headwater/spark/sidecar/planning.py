@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import UnknownMerger
+from headwater.hudi.bootstrap import is_skeleton
 from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.hudi.timeline import HudiTimeline
@@ -202,6 +203,8 @@ class _Tasks:
         extension = base.name.rsplit(".", 1)[-1].lower()
         if extension != "parquet":
             return "stream", f"the base file is {extension}"
+        if is_skeleton(base.name):
+            return "stream", "the base file is a bootstrap's skeleton"
         if slice_.instants is not None:
             return "stream", "a range of commits"
         return ("positional", "") if slice_.delta_files else ("parquet", "")
