@@ -26,6 +26,7 @@ import headwater
 from headwater.demo import demo_table
 from headwater.spark.sidecar.frames import BrokenFrames, Kind, read_frame, write_frame
 from headwater.spark.sidecar.merging import OtherVersion, SliceScan
+from headwater.spark.types import arrow_schema, to_spark
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +321,56 @@ def test_metadata_columns_come_last(sidecar: Sidecar) -> None:
     values = plan["partitions"][task["partition"]]["values"]
     for row in read.rows.column("_partition").to_pylist():
         assert row == {name: values.get(name) for name in opened["partition_columns"]}
+
+
+def test_executors_see_the_state_that_was_planned(tmp_path: Path) -> None:
+    """The table's own metadata may change or be gone once a plan is made: only data files are read."""
+    source = next(t for t in suites.tables("generated") if t.kind == "MOR" and _with_logs(t.path()))
+    path = shutil.copytree(source.path(), tmp_path / "t")
+    with Sidecar() as driver, Sidecar() as executor:
+        opened = driver.open(path)
+        plan = driver.plan(opened)
+        expected = headwater.open(path).scan().to_arrow()
+        shutil.rmtree(path / ".hoodie")
+        executor.ask("scan", scan_id=plan["scan_id"], blobs=[base64.b64decode(plan["scan"])])
+        found = [
+            executor.stream("read", scan_id=plan["scan_id"], payload=task["payload"]).rows for task in plan["tasks"]
+        ]
+        assert sum(rows.num_rows for rows in found if rows is not None) == expected.num_rows
+        task = next(task for task in plan["tasks"] if task["how"] == "positional")
+        assert executor.stream("merge", scan_id=plan["scan_id"], payload=task["payload"], rows=False).rows is None
+
+
+def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
+    source = next(t for t in suites.tables("generated") if t.kind == "MOR" and _with_logs(t.path()))
+    path = shutil.copytree(source.path(), tmp_path / "t")
+    with Sidecar() as process:
+        plan = process.plan(process.open(path))
+        task = next(task for task in plan["tasks"] if task["how"] == "positional")
+        for file in (path / task["path"]).parent.glob(".*.log.*"):
+            file.unlink()
+        for op in ("read", "merge"):
+            with pytest.raises(SidecarError, match=r"\.log\.") as caught:
+                process.stream(op, scan_id=plan["scan_id"], payload=task["payload"])
+            assert caught.value.type == "MissingFile"
+        assert process.ask("ping") == {}
+
+
+def test_a_scan_on_a_filesystem_of_fsspec_can_be_sent(trips: Path) -> None:
+    import fsspec
+
+    table = headwater.open(str(trips), filesystem=fsspec.filesystem("file"))
+    planned, reader = table.scan().prepare()
+    scan = SliceScan(reader, arrow_schema(to_spark(table.schema)))
+    again = SliceScan.from_bytes(scan.to_bytes("1"), "1")
+    rows = [part.num_rows for task in planned.tasks for part in again.read(task.slice)]  # type: ignore[arg-type]
+    assert sum(rows) == table.scan().count()
+
+
+def test_a_mergers_module_is_imported_first(tmp_path: Path) -> None:
+    (tmp_path / "mergers.py").write_text("import headwater\nheadwater.register_merger('com.example.Own', object())\n")
+    with Sidecar({"HEADWATER_IMPORT": "mergers", "PYTHONPATH": str(tmp_path)}) as process:
+        assert process.ask("ping") == {}
 
 
 def _with_logs(path: Path) -> bool:
