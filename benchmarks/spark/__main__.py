@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -55,23 +55,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.tables_only:
         return 0
     effort = session.Effort(given.rounds, given.patience, given.timeout)
-    sessions: dict[str, list[results.Result]] = {}
-    for environment, asked in _sessions(given, found):
-        sessions |= _run(asked, found, environment, effort, given.data / "spark-session.log", progress)
     caption = f"{given.rows:,} rows; tables {found.note}; best of {given.rounds} turns"
+    sessions: dict[str, list[results.Result]] = {}
+
+    def keep() -> None:
+        """After every query, so that a run that is cut off leaves what it found."""
+        facts = {
+            "load_average_at_start": [round(value, 2) for value in load],
+            "rows": given.rows,
+            "tables": found.source,
+            "tables_note": found.note,
+            "rounds": given.rounds,
+            "cores_of_spark": session.CORES,
+            "memory_of_spark": session.MEMORY,
+            "took_seconds": round(time.perf_counter() - started),
+        }
+        results.write_json(given.results / "spark.json", sessions, facts)
+
+    log = given.data / "spark-session.log"
+    log.unlink(missing_ok=True)
+    for environment, asked in _sessions(given, found):
+        for spark, number, result in _run(asked, found, environment, effort, log, progress):
+            sessions.setdefault(spark, []).append(result)
+            progress(f"[{number}/{len(asked)}] {_line(result)}".replace("[", "\\["))
+            keep()
     for spark, measured in sessions.items():
         report.print_session(console, spark, measured, caption)
-    facts = {
-        "load_average_at_start": [round(value, 2) for value in load],
-        "rows": given.rows,
-        "tables": found.source,
-        "tables_note": found.note,
-        "rounds": given.rounds,
-        "cores_of_spark": session.CORES,
-        "memory_of_spark": session.MEMORY,
-        "took_seconds": round(time.perf_counter() - started),
-    }
-    results.write_json(given.results / "spark.json", sessions, facts)
     report.plot(given.results / "spark.png", sessions, caption)
     progress(f"written: {given.results / 'spark.json'}, {given.results / 'spark.png'}")
     return 0
@@ -100,9 +109,9 @@ def _run(
     effort: session.Effort,
     log: Path,
     progress: tables.Progress,
-) -> dict[str, list[results.Result]]:
-    version, measured = "", []
-    log.unlink(missing_ok=True)
+) -> Iterator[tuple[str, int, results.Result]]:
+    """The results of a session, each with the version of Spark and its number."""
+    version = ""
 
     def started(spark: str) -> None:
         nonlocal version
@@ -111,9 +120,7 @@ def _run(
 
     by_name = {query.name: query for query in asked}
     for number, answer in enumerate(session.measure(asked, found, environment, effort, log, started), 1):
-        measured.append(results.result(by_name[answer["query"]], answer))
-        progress(f"[{number}/{len(asked)}] {_line(measured[-1])}".replace("[", "\\["))
-    return {version: measured}
+        yield version, number, results.result(by_name[answer["query"]], answer)
 
 
 def _line(result: results.Result) -> str:
@@ -124,7 +131,9 @@ def _line(result: results.Result) -> str:
         ratio = result.ratio(system)
         return f"{system} {report.times(ratio)}" if ratio is not None else f"{system} –"
 
-    return f"{result.query.title}: {', '.join(one(system) for system in result.figures)}"
+    work = result.work(HEADWATER)
+    told = [one(system) for system in result.figures] + ([f"CPU {report.times(work)}"] if work is not None else [])
+    return f"{result.query.title}: {', '.join(told)}"
 
 
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
@@ -134,7 +143,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], help="only the queries whose name contains one of these")
     parser.add_argument("--systems", nargs="*", default=[], help=f"only these, of: {', '.join(SYSTEMS)}")
     parser.add_argument("--rounds", type=int, default=4, help="timed turns of each system, after a warm-up")
-    parser.add_argument("--patience", type=float, default=8.0, help="seconds after which a slow system takes no turn")
+    parser.add_argument("--patience", type=float, default=6.0, help="seconds after which a slow system takes no turn")
     parser.add_argument("--timeout", type=float, default=120.0, help="of one run of one query")
     parser.add_argument(
         "--peers",

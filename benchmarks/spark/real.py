@@ -33,7 +33,9 @@ def write_tables(
         return
     staged.write_all(data / f"plain-{total}", total, progress)
     for step in missing:
-        cache.clear(Path(step["path"]))
+        step["done"] = _writes_done(step)
+        if not step["done"]:
+            cache.clear(Path(step["path"]))
         Path(step["path"]).parent.mkdir(parents=True, exist_ok=True)
     by_path = {step["path"]: step for step in missing}
     scratch = data / f"spark-scratch-{total}"
@@ -41,7 +43,11 @@ def write_tables(
     progress(f"Spark and Hudi {HUDI_VERSION}: {len(missing)} tables, first {_name(missing[0])}")
     for done in _answers(order, environment, data / "spark-tables.log"):
         step = by_path[done["path"]]
+        if "writes" in done:
+            _partial(step).write_text(json.dumps({"parameters": step["parameters"], "writes": done["writes"]}))
+            continue
         cache.seal(Path(step["path"]), step["parameters"])
+        _partial(step).unlink(missing_ok=True)
         progress(f"{_name(step)} written in {done['seconds']} s")
     shutil.rmtree(scratch, ignore_errors=True)
 
@@ -96,6 +102,20 @@ def files_of(total: int, *, newer: bool) -> list[str]:
         for chunk in chunks
         if states.writes_newer_schema(chunk) == newer
     ]
+
+
+def _partial(step: Step) -> Path:
+    """Where it is noted how many writes of a table are done; Hudi itself rolls back one that was cut off."""
+    path = Path(step["path"])
+    return path.with_name(path.name + ".partial.json")
+
+
+def _writes_done(step: Step) -> int:
+    noted = _partial(step)
+    if not noted.exists() or not Path(step["path"]).exists():
+        return 0
+    told = json.loads(noted.read_text())
+    return int(told["writes"]) if told["parameters"] == step["parameters"] else 0
 
 
 def _name(step: Step) -> str:

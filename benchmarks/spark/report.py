@@ -23,6 +23,7 @@ _COLOURS = {
     HUDI: "#e8890c",
 }
 _BAR = "#c92a2a"
+_MINOR_TICKS = (0.2, 0.5, 2, 5, 20, 50)
 _STYLES = {"met": "green", "missed": "bold red", "wrong answer": "bold red", "no figure": "yellow", "noisy": "yellow"}
 
 
@@ -177,9 +178,8 @@ def _panel(axes: Any, title: str, results: Sequence[Result]) -> None:
             ratio = result.ratio(system)
             assert ratio is not None
             axes.barh(place, ratio - 1, left=1, height=0.86, color=_COLOURS[system])
-            axes.annotate(
-                times(ratio), (max(ratio, 1.0), place), xytext=(4, 0), textcoords="offset points", va="center", size=7
-            )
+            beyond = {"xytext": (4, 0), "ha": "left"} if ratio >= 1 else {"xytext": (-4, 0), "ha": "right"}
+            axes.annotate(times(ratio), (ratio, place), textcoords="offset points", va="center", size=7, **beyond)
             if system == HEADWATER:
                 for limit in _limits(result):
                     axes.plot([limit, limit], [place - 0.5, place + 0.5], color=_BAR, linewidth=2)
@@ -188,6 +188,8 @@ def _panel(axes: Any, title: str, results: Sequence[Result]) -> None:
     axes.set_xscale("log")
     axes.axvline(1.0, color="#343a40", linewidth=0.8)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value in _MINOR_TICKS else ""))
+    axes.tick_params(axis="x", which="both", labelsize=8)
     axes.set_yticks(ticks, [r.query.title for r in results], size=8)
     axes.invert_yaxis()
     axes.margins(x=0.12, y=0.01)

@@ -1,8 +1,8 @@
 """Write the tables of the Spark part with Apache Hudi and with Spark's Parquet writer. Needs pyspark only.
 
 Usage: python -m benchmarks.spark.table_job '{"steps": [...], "jar": ..., "cores": 2, "memory": "5g", ...}'. A step is
-a table and its writes in order; a line of JSON says when it is done. A step that fails ends the run: its table has no
-stamp, so the next run starts it anew.
+a table and its writes in order; a line of JSON says when a write, and when the table is done. A step that fails ends
+the run; the next one goes on behind the last write that was done.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ def read(spark: SparkSession, given: dict[str, Any]) -> DataFrame:
 
 def write_hudi(spark: SparkSession, step: dict[str, Any]) -> None:
     """All writes of a Hudi table, from nothing or on a copy of another table."""
-    shutil.rmtree(step["path"], ignore_errors=True)
-    if step.get("base"):
-        shutil.copytree(step["base"], step["path"])
+    if not step["done"]:
+        shutil.rmtree(step["path"], ignore_errors=True)
+        if step.get("base"):
+            shutil.copytree(step["base"], step["path"])
     for number, given in enumerate(step["writes"]):
+        if number < step["done"]:
+            continue
         options = dict(PARQUET_LOGS) if step.get("logs") == "parquet" else {}
         if not step["partition"]:
             options |= UNPARTITIONED
         mode = "append" if number or step.get("base") else "overwrite"
         write(read(spark, given), step["path"], step["kind"], given["operation"], mode, step["partition"], **options)
+        print(json.dumps({"path": step["path"], "writes": number + 1}), flush=True)
 
 
 def write_plain(spark: SparkSession, step: dict[str, Any]) -> None:
