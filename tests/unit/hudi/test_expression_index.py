@@ -11,6 +11,7 @@ import pytest
 from tests import written
 
 import headwater
+from headwater.errors import CorruptFile
 from headwater.hudi.expression_index import function_statistics
 from headwater.hudi.metadata_table.records import ColumnStats
 from headwater.spec.expressions import BoundFunction, bind, parse, referenced
@@ -105,3 +106,22 @@ def test_file_without_values_has_statistics_of_nulls() -> None:
     found = function_statistics(stat, function_of("month(x)", UTC))
     assert found is not None
     assert found.all_null
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"indexDefinitions": {"expr_index_a": {"sourceFields": 5}}}',
+        '{"indexDefinitions": {"expr_index_a": {"sourceFields": ["ts"], "indexOptions": ["year"]}}}',
+        '{"indexDefinitions": {"expr_index_a": 5}}',
+        '{"indexDefinitions": []}',
+    ],
+)
+def test_definitions_of_another_shape_are_corrupt(content: str, tmp_path: Path) -> None:
+    path = written.unpack("expr_cow_120", tmp_path)
+    (path / ".hoodie/.index_defs/index.json").write_text(content)
+    if content.endswith("[]}"):
+        assert headwater.open(path).scan(filter="year(ts) = 2020").count() == 2, "no index is none"
+        return
+    with pytest.raises(CorruptFile, match=r"index\.json: is no list of index definitions .*rebuild the metadata table"):
+        headwater.open(path).scan(filter="year(ts) = 2020").to_arrow()

@@ -100,7 +100,7 @@ class MetadataTable:
             return {}
         try:
             found = json.loads(self.data.storage.read_bytes(path).decode("utf-8"))
-            return {str(name): dict(item) for name, item in (found.get("indexDefinitions") or {}).items()}
+            return {str(name): _definition(item) for name, item in (found.get("indexDefinitions") or {}).items()}
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise CorruptFile(
                 f"{self.data.storage.describe(path)}: is no list of index definitions ({error}); rebuild the metadata "
@@ -334,6 +334,13 @@ class _FileGroup:
             elif block.type is BlockType.HFILE_DATA:
                 schema = self._schema(block.schema, block.describe())
                 yield from decode_records(select(self._readers[index]), schema, name=block.describe())
+
+
+def _definition(item: Any) -> dict[str, Any]:
+    found = dict(item)
+    if not isinstance(found.get("sourceFields") or [], list) or not isinstance(found.get("indexOptions") or {}, dict):
+        raise ValueError(f"a definition has other fields or options than a list and a map: {str(found)[:200]}")
+    return found
 
 
 def _getter(wanted: list[bytes]) -> _Select:
