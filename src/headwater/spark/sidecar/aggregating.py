@@ -19,7 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.errors import HeadwaterError
 from headwater.hudi.exact import Known, from_footer, from_metadata_table
+from headwater.hudi.log_counts import only_updates
 from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.spark.aggregates import Aggregate, AggregateSpec, NotSupported, Tally
 from headwater.spark.sidecar.merging import SliceScan, decode_slice, encode_slice
@@ -175,6 +177,21 @@ class _Slice:
         merged = self.slice.delta_files and self.reader.mode is not ReadingMode.SNAPSHOT_READ_OPTIMIZED
         return self.slice.base_file is not None and not merged and self.is_whole
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it has logs, and nothing but the number of its rows is asked for."""
+        return self.is_whole and not self.needed and self.slice.base_file is not None
+
+    def from_metadata(self) -> Known | None:
+        """What the footer tells, where logs do not change it."""
+        found = from_footer(self.reader.context, self.slice, self.needed)
+        if found is None or self.is_base_alone:
+            return found
+        try:
+            return found if only_updates(self.reader.context, self.slice, found.rows) else None
+        except HeadwaterError:
+            return None  # whoever merges will say what is wrong
+
     def footer_into(self, tally: Tally, known: Known | None = None) -> bool:
         """Add what the footer tells; False, and nothing added, where that is not all."""
         if not self.is_base_alone:
@@ -202,8 +219,10 @@ class _Slice:
             return False
         if known.rows and any(name not in known.columns or known.columns[name].null_count for name in needed):
             return False
-        fields = [self.reader.context.schema.arrow.field(name) for name in needed]
         rows, key, constants = known.rows, self.key, self.constants
+        if not needed and only_updates(self.reader.context, self.slice, rows):
+            return tally.add_known(key, rows, {}, constants)
+        fields = [self.reader.context.schema.arrow.field(name) for name in needed]
         for part in replace(self.reader, schema=pa.schema(fields), filter=None).merge_over_base(self.slice):
             check()
             rows -= len(part.dropped)
@@ -229,16 +248,16 @@ def _by_metadata(table: OpenTable, tally: Tally, slices: Sequence[_Slice]) -> li
 
 def _by_footers(tally: Tally, slices: Sequence[_Slice], threads: int | None) -> list[_Slice]:
     """The slices of which footers do not tell enough, or that are too many for the driver."""
-    alone = [one for one in slices if one.is_base_alone]
-    if not alone or len(alone) > MOST_FOOTERS:
+    near = [one for one in slices if one.is_base_alone or one.is_counted]
+    if not near or len(near) > MOST_FOOTERS:
         return list(slices)
-    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, 8, len(alone))) as pool:
-        found = list(pool.map(lambda one: from_footer(one.reader.context, one.slice, one.needed), alone))
-    known = {one.slice: each for one, each in zip(alone, found, strict=True) if each is not None}
+    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, 8, len(near))) as pool:
+        found = list(pool.map(_Slice.from_metadata, near))
+    known = {one.slice: each for one, each in zip(near, found, strict=True) if each is not None}
     left = []
     for one in slices:
         each = known.get(one.slice)
-        if each is None or not one.footer_into(tally, each):
+        if each is None or not tally.add_known(one.key, each.rows, each.columns, one.constants):
             left.append(one)
     return left
 
