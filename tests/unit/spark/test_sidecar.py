@@ -252,8 +252,9 @@ def test_a_limit_ends_the_tasks_where_rows_are_known(sidecar: Sidecar) -> None:
     assert len(sidecar.plan(opened, limit=10**9)["tasks"]) == len(_plan_of(cow.path()).tasks)
     column = next(f["name"] for f in opened["schema"]["fields"] if f["name"] not in opened["partition_columns"])
     unsure = {"op": "IS_NOT_NULL", "args": [{"col": [column]}]}
-    kept = sidecar.plan(opened, limit=1, predicates=[unsure])["tasks"]
-    assert len(kept) == len(_plan_of(cow.path()).tasks)
+    for predicate in (unsure, None):
+        kept = sidecar.plan(opened, limit=1, predicates=[predicate])["tasks"]
+        assert len(kept) == len(_plan_of(cow.path()).tasks)
 
 
 def _plan_of(path: Path) -> Any:

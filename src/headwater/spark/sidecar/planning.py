@@ -19,7 +19,7 @@ from headwater.hudi.timeline import HudiTimeline
 from headwater.plan import PlanStep, ScanTask
 from headwater.spark.options import ReadOptions
 from headwater.spark.sidecar.merging import SliceScan, encode_slice
-from headwater.spark.sidecar.predicates import FULL, NONE, Pushed, classify
+from headwater.spark.sidecar.predicates import FULL, Pushed, classify
 from headwater.spark.sidecar.tables import OpenTable
 from headwater.spark.statistics import estimate
 from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
@@ -28,6 +28,7 @@ from headwater.spec.model import FileSlice
 
 MEMORY = "HEADWATER_MEMORY"
 _DEFAULT_MEMORY = 512 * 10**6
+_MOST_COMMITS = 16
 
 
 def push(table: OpenTable, predicates: Sequence[Any]) -> list[Pushed]:
@@ -37,10 +38,9 @@ def push(table: OpenTable, predicates: Sequence[Any]) -> list[Pushed]:
 
 def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str, Any]:
     """The answer to `plan`."""
-    pushed = [one for one in push(table, request.get("predicates") or ()) if one.kind != NONE]
-    scan = table.scan
-    if pushed:
-        scan = scan.where(conjunction([one.expression for one in pushed if one.expression is not None]))
+    pushed = push(table, request.get("predicates") or ())
+    expressions = [one.expression for one in pushed if one.expression is not None]
+    scan = table.scan.where(conjunction(expressions)) if expressions else table.scan
     planned, reader = scan.prepare()
     read_schema = request["read_schema"]
     reader = reader.project(_own_columns(table, reader, read_schema)).within(_memory(table.options))
@@ -53,11 +53,12 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
     )
     partitions, constants = _partitions(planned.tasks)
     limit = request.get("limit") if all(one.kind == FULL for one in pushed) else None
-    counts = RowCounts(table.table.hudi.timeline, may_read=limit is not None)
+    counts = RowCounts(table.table.hudi.timeline)
     places = {one["path"]: index for index, one in enumerate(partitions)}
-    tasks = _Tasks(reader, places, counts, merging).make(planned.tasks)
+    left = [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)]
+    tasks = _Tasks(reader, places, counts, merging).make(left)
     if limit is not None:
-        tasks = _enough(tasks, int(limit))
+        tasks = _enough(tasks, left, counts, int(limit))
     return {
         "scan": base64.b64encode(slices.to_bytes(version)).decode("ascii"),
         "scan_id": uuid.uuid4().hex,
@@ -67,7 +68,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         "statistics": estimate(
             reader.context,
             table.table.hudi.metadata,
-            [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)],
+            left,
             reader.schema.names,
             counts.of,
         ),
@@ -130,28 +131,31 @@ def _partitions(tasks: Sequence[ScanTask]) -> tuple[list[dict[str, Any]], list[s
 class RowCounts:
     """How many rows base files have, as the commits that wrote them say; the files stay closed."""
 
-    def __init__(self, timeline: HudiTimeline, *, may_read: bool) -> None:
+    def __init__(self, timeline: HudiTimeline) -> None:
         self._timeline = timeline
-        self._may_read = may_read
-        """Whether commits may be read for it that nothing else asked for."""
         self._instants = {instant.requested_at: instant for instant in timeline.commits}
         self._rows: dict[str, dict[str, int]] = {}
+        self._reads = 0
 
-    def of(self, slice_: FileSlice) -> int | None:
-        """The number of rows of a slice that is only a base file; None where it is not known."""
+    def of(self, slice_: FileSlice, *, read: bool = False) -> int | None:
+        """The number of rows of a slice that is only a base file; None where it is not known.
+
+        With `read`, a few commits are read for it that nothing else asked for.
+        """
         base = slice_.base_file
         if base is None or slice_.delta_files or slice_.instants is not None:
             return None
         name = parse_base_file(base.name)
-        return None if name is None else self._written(name.instant).get(base.path)
+        return None if name is None else self._written(name.instant, read).get(base.path)
 
-    def _written(self, requested_at: str) -> dict[str, int]:
+    def _written(self, requested_at: str, read: bool) -> dict[str, int]:
         found = self._rows.get(requested_at)
-        if found is None:
+        if found is None or (read and not found):
             instant = self._instants.get(requested_at)
-            known = None
-            if instant is not None:
-                known = self._timeline.metadata(instant) if self._may_read else self._timeline.known_metadata(instant)
+            known = None if instant is None else self._timeline.known_metadata(instant)
+            if known is None and instant is not None and read and self._reads < _MOST_COMMITS:
+                self._reads += 1
+                known = self._timeline.metadata(instant)
             found = {} if known is None else {stat.path: stat.num_writes for stat in known.write_stats}
             self._rows[requested_at] = found
         return found
@@ -169,10 +173,8 @@ class _Tasks:
         self._merging = merging
         self._renames: dict[str, list[dict[str, Any]]] = {}
 
-    def make(self, planned: Sequence[ScanTask]) -> list[dict[str, Any]]:
-        return [
-            self._task(number, task.slice) for number, task in enumerate(planned) if isinstance(task.slice, FileSlice)
-        ]
+    def make(self, slices: Sequence[FileSlice]) -> list[dict[str, Any]]:
+        return [self._task(number, slice_) for number, slice_ in enumerate(slices)]
 
     def _task(self, number: int, slice_: FileSlice) -> dict[str, Any]:
         how, why = self._how(slice_)
@@ -227,14 +229,17 @@ class _Tasks:
         return found
 
 
-def _enough(tasks: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+def _enough(
+    tasks: list[dict[str, Any]], slices: Sequence[FileSlice], counts: RowCounts, limit: int
+) -> list[dict[str, Any]]:
     """As many tasks as surely have so many rows: whole files whose number of rows is known."""
     total, kept = 0, []
-    for task in sorted(tasks, key=lambda one: one["how"] != "parquet" or one["rows"] is None):
-        if task["how"] != "parquet" or task["rows"] is None:
-            return tasks
-        kept.append(task)
-        total += task["rows"]
+    for task, slice_ in zip(tasks, slices, strict=True):
+        rows = counts.of(slice_, read=True) if task["how"] == "parquet" else None
+        if rows is None:
+            continue
+        kept.append({**task, "rows": rows})
+        total += rows
         if total >= limit:
             return kept
     return tasks
