@@ -71,7 +71,7 @@ def _of_column(
     if stored != read and not (pa.types.is_integer(stored) and pa.types.is_integer(read)):
         return None
     bounded = _has_one_order(read, physical, str(metadata.created_by or ""))
-    total: ColumnStatistics | None = None
+    total = ColumnStatistics(null_count=0, value_count=0, exact=True)
     for number in range(metadata.num_row_groups):
         chunk, rows = metadata.row_group(number).column(index), metadata.row_group(number).num_rows
         if chunk.physical_type != physical or not chunk.is_stats_set:
@@ -83,7 +83,7 @@ def _of_column(
         part = ColumnStatistics(
             low, high, null_count=statistics.null_count, value_count=rows, exact=low is not None and high is not None
         )
-        total = part if total is None else total.merge(part)
+        total = total.merge(part)
     return total
 
 
