@@ -144,6 +144,8 @@ final class FileShape {
     try (ParquetFileReader reader =
         ParquetFileReader.open(HadoopInputFile.fromPath(new Path(task.file), conf), options)) {
       return reader.getFileMetaData().getSchema();
+    } catch (IOException | RuntimeException e) {
+      throw ParquetSplitReader.explain(task, e);
     }
   }
 

@@ -299,7 +299,7 @@ final class HeadwaterScan
     text.append("; slices: ").append(plan().how());
     plan().metrics.forEach((name, value) -> {
       if (name.startsWith("skipped") || name.startsWith("slices")) {
-        text.append("; ").append(name.replace('_', ' ')).append(": ").append(value);
+        text.append("; ").append(name).append(": ").append(value);
       }
     });
     for (String line : plan().description) {

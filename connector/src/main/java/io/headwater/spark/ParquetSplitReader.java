@@ -3,9 +3,11 @@ package io.headwater.spark;
 import io.headwater.spark.compat.Compat;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.channels.ClosedByInterruptException;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -25,23 +27,26 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private final ReadSpec spec;
   private final FileShape shape;
   private final SliceTask task;
+  private final boolean showsRowIndex;
   private final boolean withRowIndex;
   private final PartitionReader<ColumnarBatch> reader;
   private ColumnarBatch read;
   private ColumnarBatch arranged;
   private ColumnVector rowIndex;
+  private Boolean movable;
 
   ParquetSplitReader(ReadSpec spec, FileShape shape, HeadwaterBatch.Split split, boolean positions) throws IOException {
     this.spec = spec;
     this.shape = shape;
     this.task = split.task;
-    this.withRowIndex = positions || contains(spec.metadata, HeadwaterTable.POSITION);
+    this.showsRowIndex = contains(spec.metadata, HeadwaterTable.POSITION);
+    this.withRowIndex = positions || showsRowIndex;
     try {
       this.reader =
           Compat.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
               new Path(task.file), split.start, split.length, task.size, task.modified);
     } catch (Exception e) {
-      throw explain(e);
+      throw explain(task, e);
     }
     InputFileBlockHolder.set(task.file, split.start, split.length);
   }
@@ -60,7 +65,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     try {
       return reader.next();
     } catch (Exception e) {
-      throw explain(e);
+      throw explain(task, e);
     }
   }
 
@@ -73,6 +78,33 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     if (arranged != batch) {
       arranged.setNumRows(batch.numRows());
     }
+    return arranged;
+  }
+
+  /** Whether {@link #keep} can do its work within Spark's vectors. */
+  boolean canKeep() {
+    if (movable == null) {
+      boolean all = true;
+      for (StructField field : shape.physical.fields()) {
+        all = all && RowCompaction.canMove(field.dataType());
+      }
+      movable = all;
+    }
+    return movable;
+  }
+
+  /** Leaves only the given rows of the current batch, in their order. */
+  ColumnarBatch keep(int[] rows, int count) {
+    int from = 0;
+    while (from < count && rows[from] == from) {
+      from++;
+    }
+    // The row index comes last; it is moved when it is shown as a column.
+    int columns = showsRowIndex ? read.numCols() : shape.physical.length();
+    for (int i = 0; i < columns; i++) {
+      RowCompaction.move((WritableColumnVector) read.column(i), rows, from, count);
+    }
+    arranged.setNumRows(count);
     return arranged;
   }
 
@@ -142,15 +174,19 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     return Values.constantStruct(wanted, values, CONSTANT_ROWS);
   }
 
-  private IOException explain(Exception error) {
+  /** A file's error by the name that the Table Spec API has for it. */
+  static IOException explain(SliceTask task, Exception error) {
     for (Throwable cause = error; cause != null; cause = cause.getCause()) {
       if (cause instanceof FileNotFoundException) {
         return new IOException(
-            task.file + ": the file is gone since the query was planned; it was cleaned or deleted. Run the query again,"
-                + " or keep older versions for longer than queries run.", error);
+            "MissingFile: " + task.file + " is gone since the query was planned; it was cleaned or deleted. Run the query"
+                + " again, or keep older versions for longer than queries run.", error);
+      }
+      if (cause instanceof ClosedByInterruptException || cause instanceof InterruptedException) {
+        return new IOException("interrupted while reading " + task.file, error);
       }
     }
-    return new IOException(task.file + ": Spark's Parquet reader cannot read it (" + error + ")", error);
+    return new IOException("CorruptFile: " + task.file + ": Spark's Parquet reader cannot read it (" + error + ")", error);
   }
 
   @Override

@@ -63,7 +63,7 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
       }
       metrics.rowsDropped += rows - left;
       if (left > 0) {
-        current = selection(batch, left);
+        current = base.canKeep() ? base.keep(kept, left) : selection(batch, left);
         return true;
       }
     }
