@@ -64,6 +64,8 @@ def _json(node: Expression, schema: pa.Schema) -> Mapping[str, Any]:
 
 
 def _column(column: Column) -> dict[str, Any]:
+    if type(column) is not Column:
+        raise LookupError(f"{column} is more than a column")
     return {"col": list(column.path)}
 
 
