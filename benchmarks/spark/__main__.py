@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = tables.have(given.data, given.environment, given.rows, given.source, needed, progress)
     if given.tables_only:
         return 0
-    effort = session.Effort(given.rounds, given.patience, given.timeout)
+    effort = session.Effort(given.rounds, given.patience, given.timeout, session.memory_for(given.rows))
     caption = f"{given.rows:,} rows; tables {found.note}; best of {given.rounds} turns"
     sessions: dict[str, list[results.Result]] = {}
 
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "tables_note": found.note,
             "rounds": given.rounds,
             "cores_of_spark": session.CORES,
-            "memory_of_spark": session.MEMORY,
+            "memory_of_spark": effort.memory,
             "took_seconds": round(time.perf_counter() - started),
         }
         results.write_json(given.results / "spark.json", sessions, facts)

@@ -20,6 +20,8 @@ SHORT = 0.02
 ROUNDING = 0.005
 """What two decimals cannot show: a ratio of 1.004 is 1.00."""
 
+OVERRUN = 1.0
+"""Cores used by others beyond which no figure counts, however clear it looks."""
 CLEAR = 1.5
 """A figure this many times within or beyond its bar is so on a quiet machine too."""
 
@@ -111,7 +113,8 @@ class Result:
         if found is None or not ours.usable:
             return Checked(bar, None, "no figure")
         within = found < bar.at_most + (ROUNDING if bar.measure == "ratio" else 0)
-        if self.noisy and bar.at_most / CLEAR < found < bar.at_most * CLEAR:
+        overrun = (self.busy or 0) > OVERRUN
+        if overrun or (self.noisy and bar.at_most / CLEAR < found < bar.at_most * CLEAR):
             return Checked(bar, found, "noisy")
         return Checked(bar, found, "met" if within else "missed")
 

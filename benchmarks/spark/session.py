@@ -21,7 +21,8 @@ from benchmarks.spark.tables import DIMENSION, Tables
 
 ROOT = Path(__file__).parents[2]
 CORES = 2
-MEMORY = os.environ.get("BENCH_SPARK_MEMORY", "5g")
+SMALL = 2_000_000
+"""Rows below which a small heap will do."""
 TIRELESS = (PARQUET, SAME_FILES, HEADWATER, STABLE)
 """Systems that take every turn; the others stop when they have used up their patience."""
 
@@ -40,11 +41,12 @@ READERS: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: timed turns, seconds after which slow systems stop, and the longest a run may take."""
+    """How long to measure: timed turns, seconds after which slow systems stop, the longest a run may take, the heap."""
 
     rounds: int
     patience: float
     timeout: float
+    memory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ HUDI_SETTINGS = (
     ("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"),
     ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog"),
 )
+
+
+def memory_for(total: int) -> str:
+    """Spark's heap for tables of `total` rows, unless the environment says otherwise."""
+    return os.environ.get("BENCH_SPARK_MEMORY") or ("2g" if total < SMALL else "5g")
 
 
 def peers_environment(python: Path, hudi_jar: Path) -> Environment:
@@ -133,7 +140,7 @@ def order(
     settings = {
         "spark.master": f"local[{CORES}]",
         "spark.app.name": "headwater-bench",
-        "spark.driver.memory": MEMORY,
+        "spark.driver.memory": effort.memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

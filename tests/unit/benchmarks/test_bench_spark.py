@@ -171,6 +171,7 @@ def test_a_figure_near_its_bar_counts_only_on_a_quiet_machine() -> None:
     assert verdict(measured(Bar(1.1), busy=0.5, parquet=told([1.0, 1.0]), ours=told([1.0, 1.0]))) == "noisy"
     assert verdict(measured(Bar(1.1), parquet=told([1.0, 1.4]), ours=told([1.0, 1.0]))) == "noisy"
     assert verdict(measured(Bar(1.1), busy=0.5, parquet=told([1.0, 1.0]), ours=told([9.0, 9.0]))) == "missed"
+    assert verdict(measured(Bar(1.1), busy=1.5, parquet=told([1.0, 1.0]), ours=told([9.0, 9.0]))) == "noisy"
     assert verdict(measured(Bar(0.5), busy=0.5, parquet=told([1.0, 1.0]), ours=told([0.1, 0.1]))) == "met"
 
 
