@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -110,3 +111,19 @@ def test_damaged_index_is_corrupt(tmp_path: Path) -> None:
         file.write_bytes(b"garbage" * 100)
     with pytest.raises(CorruptFile, match="fileids"):
         headwater.open(path).scan(as_of="00000000000001").to_arrow()
+
+
+def test_source_is_found_on_the_filesystem_of_the_table(tmp_path: Path) -> None:
+    name, memory = "boot_meta_mor_part_120", fsspec.filesystem("memory")
+    written.unpack(name, tmp_path)
+    for file in (path for path in tmp_path.rglob("*") if path.is_file()):
+        content = file.read_bytes().replace(str(tmp_path).encode(), b"memory://lake")
+        memory.pipe(
+            f"/lake/{file.relative_to(tmp_path)}", content if file.suffix == ".properties" else file.read_bytes()
+        )
+    shutil.rmtree(tmp_path)
+    try:
+        rows = headwater.open(f"memory://lake/{name}").scan().to_arrow().to_pylist()
+    finally:
+        memory.rm("/lake", recursive=True)
+    assert written.in_order(rows) == written.in_order(written.expected(name)["snapshot"])
