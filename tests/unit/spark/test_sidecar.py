@@ -245,6 +245,18 @@ def test_reading_by_merge_streams_every_task(sidecar: Sidecar, trips: Path) -> N
     assert {task["why"] for task in plan["tasks"]} == {"reader=merge"}
 
 
+def test_a_scan_may_have_options_of_its_own(sidecar: Sidecar, trips: Path) -> None:
+    opened = sidecar.open(trips)
+    assert sidecar.plan(opened)["split_size"] is None
+    assert sidecar.plan(opened, options={"split-size": "1m"})["split_size"] == 2**20
+    assert {task["how"] for task in sidecar.plan(opened, options={"reader": "merge"})["tasks"]} == {"stream"}
+    mor = sidecar.open(next(t for t in suites.tables("generated") if t.kind == "MOR" and _with_logs(t.path())).path())
+    optimized = sidecar.plan(mor, options={"mode": "read_optimized", "metadata": "false"})["tasks"]
+    assert {task["how"] for task in optimized} == {"parquet"}
+    with pytest.raises(SidecarError, match="split-size"):
+        sidecar.plan(opened, options={"splitsizes": "1m"})
+
+
 def test_a_limit_ends_the_tasks_where_rows_are_known(sidecar: Sidecar) -> None:
     cow = next(t for t in suites.tables("generated") if t.kind == "COW" and len(_plan_of(t.path()).tasks) > 1)
     opened = sidecar.open(cow.path())

@@ -21,7 +21,7 @@ from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
 from headwater.spark.sidecar.merging import SliceScan, batches, bitmap, decode_slice
 from headwater.spark.sidecar.planning import plan, push
-from headwater.spark.sidecar.tables import OpenTables, location
+from headwater.spark.sidecar.tables import OpenTable, OpenTables, location
 from headwater.spark.sidecar.warehouse import list_folder
 
 _LOG = logging.getLogger("headwater")
@@ -66,7 +66,7 @@ class Server:
         }
         self._streams: dict[str, Callable[[Request, _RowStream], None]] = {
             "merge": self._merge,
-            "read": self._read,
+            "read": self._rows,
             "aggregate": self._aggregate,
         }
 
@@ -115,10 +115,14 @@ class Server:
         return {"classes": [one.kind for one in found]}
 
     def _plan(self, request: Request) -> Mapping[str, Any]:
-        return plan(self._tables.get(request.query["handle"]), request.query, self._version)
+        return plan(self._read(request), request.query, self._version)
 
     def _aggregate_plan(self, request: Request) -> Mapping[str, Any]:
-        return plan_aggregate(self._tables.get(request.query["handle"]), request.query, self._version)
+        return plan_aggregate(self._read(request), request.query, self._version)
+
+    def _read(self, request: Request) -> OpenTable:
+        """The table of a scan, which may have options beyond those that the table was opened with."""
+        return self._tables.get(request.query["handle"]).reading(request.query.get("options") or {})
 
     def _release(self, request: Request) -> Mapping[str, Any]:
         self._tables.release(str(request.query["handle"]))
@@ -156,7 +160,7 @@ class Server:
         if wanted:
             stream.end(scan.schema)
 
-    def _read(self, request: Request, stream: _RowStream) -> None:
+    def _rows(self, request: Request, stream: _RowStream) -> None:
         scan, slice_ = self._known_scan(request), decode_slice(base64.b64decode(request.query["payload"]))
         for table in scan.read(slice_):
             stream.rows(table, scan.schema)

@@ -7,7 +7,7 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,25 @@ class OpenTable:
 
     table: Table
     options: ReadOptions
+    given: Mapping[str, str] = field(default_factory=dict)
+    """What was given to the read itself."""
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    """The session's configuration."""
+    _others: dict[frozenset[tuple[str, str]], OpenTable] = field(default_factory=dict, repr=False, compare=False)
+
+    def reading(self, options: Mapping[str, str]) -> OpenTable:
+        """The same state of the table, read with further options: those of a scan of a table that a catalog loaded."""
+        added = {name: value for name, value in options.items() if self.given.get(name) != value}
+        if not added:
+            return self
+        key = frozenset(added.items())
+        if key not in self._others:
+            given, table = {**self.given, **added}, self.table
+            chosen = parse_read_options(given, self.conf, table.hudi.config.properties)
+            if chosen.metadata != table.hudi.use_metadata:
+                table = Table(replace(table.hudi, use_metadata=chosen.metadata))
+            self._others[key] = OpenTable(table, chosen, given, self.conf)
+        return self._others[key]
 
     @cached_property
     def scan(self) -> Scan:
@@ -130,4 +149,5 @@ def _open(path: str, options: Mapping[str, str], session: Mapping[str, Any]) -> 
     conf = session.get("conf") or {}
     first = parse_read_options(options, conf)
     table = open_table(location(path), metadata=first.metadata)
-    return OpenTable(table, parse_read_options(options, conf, table.hudi.config.properties))
+    chosen = parse_read_options(options, conf, table.hudi.config.properties)
+    return OpenTable(table, chosen, dict(options), dict(conf))
