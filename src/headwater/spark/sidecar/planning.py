@@ -7,6 +7,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -75,7 +76,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         "split_size": table.options.split_size,
         "open_cost": table.options.open_cost,
         "metrics": _metrics(planned.steps, len(tasks)),
-        "description": [*str(planned).splitlines(), *_ways(tasks)],
+        "description": [*str(replace(planned, schema=reader.schema)).splitlines(), *_ways(tasks)],
     }
 
 

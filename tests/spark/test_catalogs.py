@@ -1,0 +1,97 @@
+"""Tables by path, by a warehouse's name and through the session catalog; time travel in SQL; nothing else changes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from tests.fixtures.suites import FixtureTable, tables
+from tests.spark.session import load, rows, spark
+
+import headwater
+
+
+def traveller() -> FixtureTable:
+    """A merge-on-read table with at least two commits to travel between."""
+    return next(
+        table
+        for table in tables("generated")
+        if table.kind == "MOR" and sum(case.mode == "time_travel" for case in table.cases) >= 2
+    )
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("warehouse")
+    shutil.copytree(traveller().path(), folder / "db" / "trips")
+    session = spark()
+    session.conf.set("spark.sql.catalog.lake", "io.headwater.spark.HeadwaterCatalog")
+    session.conf.set("spark.sql.catalog.lake.warehouse", str(folder))
+    yield folder
+    session.conf.unset("spark.sql.catalog.lake")
+
+
+def counts(session: SparkSession, text: str) -> int:
+    return int(session.sql(text).collect()[0][0])
+
+
+def test_table_of_a_warehouse(warehouse: Path) -> None:
+    expected = headwater.open(warehouse / "db" / "trips").scan().count()
+    assert counts(spark(), "SELECT count(_hoodie_record_key) FROM lake.db.trips") == expected
+
+
+def test_namespaces_and_tables_are_folders(warehouse: Path) -> None:
+    (warehouse / "db" / "not_a_table").mkdir()
+    assert [row[0] for row in spark().sql("SHOW NAMESPACES IN lake").collect()] == ["db"]
+    assert [row.tableName for row in spark().sql("SHOW TABLES IN lake.db").collect()] == ["trips"]
+
+
+def test_path_as_a_name(warehouse: Path) -> None:
+    path = warehouse / "db" / "trips"
+    expected = headwater.open(path).scan().count()
+    assert counts(spark(), f"SELECT count(_hoodie_record_key) FROM headwater.`{path}`") == expected
+
+
+def test_table_that_is_not_there(warehouse: Path) -> None:
+    with pytest.raises(AnalysisException, match="(?i)not.?found|cannot be found"):
+        spark().sql("SELECT * FROM lake.db.nothing").collect()
+
+
+def test_time_travel_in_sql(warehouse: Path) -> None:
+    table = traveller()
+    for case in table.cases:
+        if case.mode == "time_travel":
+            asked = f"SELECT count(_hoodie_record_key) FROM lake.db.trips VERSION AS OF '{case.opts['as_of']}'"
+            assert counts(spark(), asked) == len(case.rows)
+
+
+def test_time_travel_by_timestamp(warehouse: Path) -> None:
+    expected = headwater.open(warehouse / "db" / "trips").scan().count()
+    asked = "SELECT count(_hoodie_record_key) FROM lake.db.trips TIMESTAMP AS OF '2999-01-01 00:00:00'"
+    assert counts(spark(), asked) == expected
+    with pytest.raises(Exception, match="InstantNotFound"):
+        spark().sql("SELECT * FROM lake.db.trips TIMESTAMP AS OF '1999-01-01'").collect()
+
+
+@pytest.mark.parametrize("name", ["as-of", "as.of.instant", "AS-OF"])
+def test_hudis_own_option_names(warehouse: Path, name: str) -> None:
+    case = next(case for case in traveller().cases if case.mode == "time_travel")
+    found = rows(load(spark(), str(warehouse / "db" / "trips"), **{name: case.opts["as_of"]}))
+    assert found.num_rows == len(case.rows)
+
+
+def test_columns_in_another_case(warehouse: Path) -> None:
+    frame = load(spark(), str(warehouse / "db" / "trips"))
+    assert frame.select("_HOODIE_RECORD_KEY").count() == frame.count()
+
+
+def test_other_tables_are_left_as_they_are(warehouse: Path, tmp_path: Path) -> None:
+    session = spark()
+    session.range(5).write.parquet(str(tmp_path / "plain"))
+    assert session.read.parquet(str(tmp_path / "plain")).count() == 5
+    session.range(3).createOrReplaceTempView("three")
+    assert counts(session, "SELECT count(*) FROM three") == 3

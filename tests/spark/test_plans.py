@@ -1,0 +1,175 @@
+"""What Spark's optimizer gets to know and to push down, read from the executed plan. One section per phase of RFC-98."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from tests.fixtures.suites import FixtureTable, tables
+from tests.spark.session import executed_plan, load, rows, spark, using
+
+import headwater
+
+
+def table_with(kind: str, *, partitions: int = 2) -> FixtureTable:
+    """A table of a kind with several partitions, and logs where it is merge-on-read."""
+    for table in tables("generated"):
+        if table.kind != kind:
+            continue
+        opened = headwater.open(table.path())
+        if len(opened.hudi.config.partition_fields) != 1:
+            continue
+        plan = opened.scan().plan()
+        if len({task.partition.path for task in plan.tasks}) < partitions or any(
+            not task.partition.values or not task.slice.paths[0].endswith(".parquet") for task in plan.tasks
+        ):
+            continue
+        if kind == "COW" or any(task.slice.base_file and task.slice.delta_files for task in plan.tasks):
+            return table
+    raise AssertionError(f"no {kind} table with {partitions} partitions")
+
+
+@pytest.fixture(params=["COW", "MOR"])
+def partitioned(request: pytest.FixtureRequest) -> FixtureTable:
+    return table_with(request.param)
+
+
+def plan_text(frame: DataFrame) -> str:
+    return str(executed_plan(frame).toString())
+
+
+def partition_filter(table: FixtureTable) -> tuple[str, str]:
+    """A filter that one partition alone matches, and the column's name."""
+    opened = headwater.open(table.path())
+    (name,) = opened.hudi.config.partition_fields
+    value = opened.scan().plan().tasks[0].partition.as_mapping()[name]
+    return f"{name} = '{value}'", name
+
+
+# -- Phase 1: end to end ---------------------------------------------------------------------------------------------
+
+
+def test_only_asked_for_columns_are_read(partitioned: FixtureTable) -> None:
+    frame = load(spark(), str(partitioned.path())).select("_hoodie_record_key")
+    (scan,) = re.findall(r"BatchScan [^\n]*", plan_text(frame))[:1]
+    assert "_hoodie_record_key" in scan
+    assert "_hoodie_commit_time" not in scan
+
+
+# -- Phase 2: filters ------------------------------------------------------------------------------------------------
+
+
+def test_partition_filters_are_not_evaluated_again(partitioned: FixtureTable) -> None:
+    where, name = partition_filter(partitioned)
+    frame = load(spark(), str(partitioned.path())).where(where)
+    text = plan_text(frame)
+    assert re.search(rf"fully pushed: \[[^\]]*{name}", text), text
+    assert not re.search(rf"Filter \([^\n]*{name}#", text), text
+    assert rows(frame).num_rows == headwater.open(partitioned.path()).scan(filter=where).count()
+
+
+def test_data_filters_are_pushed_and_evaluated_again(partitioned: FixtureTable) -> None:
+    frame = load(spark(), str(partitioned.path()))
+    key = frame.select("_hoodie_record_key").first()[0]
+    text = plan_text(frame.where(f"_hoodie_record_key = '{key}'"))
+    assert re.search(r"partially pushed: \[[^\]]*_hoodie_record_key", text), text
+    assert re.search(r"Filter [^\n]*_hoodie_record_key#", text), text
+
+
+def test_filters_that_nobody_knows_stay_with_spark(partitioned: FixtureTable) -> None:
+    text = plan_text(load(spark(), str(partitioned.path())).where("crc32(_hoodie_record_key) > 5"))
+    assert "fully pushed: []" in text
+    assert re.search(r"Filter [^\n]*crc32", text), text
+
+
+def test_pruned_partitions_are_not_read(partitioned: FixtureTable) -> None:
+    where, _ = partition_filter(partitioned)
+    frame = load(spark(), str(partitioned.path()))
+    assert frame.where(where).rdd.getNumPartitions() <= frame.rdd.getNumPartitions()
+    assert re.search(r"skipped_by_partition: [1-9]", plan_text(frame.where(where)))
+
+
+# -- Phase 3: statistics ---------------------------------------------------------------------------------------------
+
+
+def statistics(frame: DataFrame) -> tuple[int, int | None]:
+    stats = frame._jdf.queryExecution().optimizedPlan().stats()
+    count = stats.rowCount()
+    return int(str(stats.sizeInBytes())), int(str(count.get())) if count.isDefined() else None
+
+
+def test_size_is_known(partitioned: FixtureTable) -> None:
+    size, _ = statistics(load(spark(), str(partitioned.path())))
+    assert 0 < size < 10**8
+
+
+def test_size_is_that_of_what_is_left_after_pruning(partitioned: FixtureTable) -> None:
+    where, _ = partition_filter(partitioned)
+    frame = load(spark(), str(partitioned.path()))
+    assert statistics(frame.where(where))[0] < statistics(frame)[0]
+
+
+def test_small_tables_are_broadcast(partitioned: FixtureTable) -> None:
+    frame = load(spark(), str(partitioned.path())).select("_hoodie_record_key")
+    big = spark().range(10_000_000).selectExpr("cast(id AS string) AS _hoodie_record_key")
+    assert "BroadcastHashJoin" in plan_text(big.join(frame, "_hoodie_record_key"))
+
+
+# -- Phase 4: schema evolution ---------------------------------------------------------------------------------------
+
+
+EVOLVED = [table for table in tables("generated") if table.name.startswith("evo")]
+
+
+@pytest.mark.parametrize("table", EVOLVED[::4], ids=lambda table: table.name)
+def test_evolved_tables_are_columnar(table: FixtureTable) -> None:
+    frame = load(spark(), str(table.path()))
+    assert is_columnar(frame)
+    assert rows(frame).num_rows == headwater.open(table.path()).scan().count()
+
+
+# -- Phase 5: columns ------------------------------------------------------------------------------------------------
+
+
+def is_columnar(frame: DataFrame) -> bool:
+    return "ColumnarToRow" in plan_text(frame)
+
+
+def test_scans_are_columnar(partitioned: FixtureTable) -> None:
+    assert is_columnar(load(spark(), str(partitioned.path())).where("length(_hoodie_record_key) > 0"))
+
+
+def test_merging_reader_says_so(partitioned: FixtureTable) -> None:
+    with using("merge") as session:
+        text = plan_text(load(session, str(partitioned.path())))
+    assert "reader=merge" in text
+
+
+# -- Beyond the RFC --------------------------------------------------------------------------------------------------
+
+
+def test_count_is_answered_without_reading_rows(partitioned: FixtureTable) -> None:
+    frame = load(spark(), str(partitioned.path())).groupBy().count()
+    text = plan_text(frame)
+    assert "PushedAggregat" in text or "LocalTableScan" in text or "aggregate" in text.lower(), text
+    assert frame.collect()[0][0] == headwater.open(partitioned.path()).scan().count()
+
+
+def test_limit_is_pushed(partitioned: FixtureTable) -> None:
+    frame = load(spark(), str(partitioned.path())).limit(2)
+    assert rows(frame).num_rows == 2
+
+
+def test_metadata_columns(partitioned: FixtureTable) -> None:
+    path = partitioned.path()
+    for way in ("dsv2", "merge"):
+        with using(way) as session:
+            found = rows(load(session, str(path)).select("_file", "_pos", "_partition", "_hoodie_record_key"))
+        names = {Path(file).name for file in found.column("_file").to_pylist()}
+        tasks = headwater.open(path).scan().plan().tasks
+        assert names <= {Path(task.slice.paths[0]).name for task in tasks}
+        assert pa.types.is_struct(found.schema.field("_partition").type)
+        assert found.num_rows == headwater.open(path).scan().count()
