@@ -44,15 +44,18 @@ def _register(spark: SparkSession, source: Any) -> None:
     """Register with the interpreter of the sidecars, which has this package, where the session tells one."""
     context: Any = getattr(spark, "_sc", None)
     python = spark.conf.get("spark.headwater.python", None) if context is not None else None
-    if python is None:
-        spark.dataSource.register(source)
-        return
-    known = context.pythonExec
-    context.pythonExec = python
+    known = None if context is None else context.pythonExec
+    if python is not None:
+        context.pythonExec = python
     try:
         spark.dataSource.register(source)
+    except Exception as error:
+        # Spark has found the package itself (`pyspark_headwater`), or this was done before.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
     finally:
-        context.pythonExec = known
+        if python is not None:
+            context.pythonExec = known
 
 
 def has_connector(spark: SparkSession) -> bool:

@@ -192,3 +192,43 @@ class OldSession:
 def test_spark_before_4_has_no_such_sources() -> None:
     with pytest.raises(SparkSetupError, match=r"Spark 3\.5\.4 has no Python data sources"):
         register_fallback(OldSession())  # type: ignore[arg-type]
+
+
+class Session:
+    """A session without a connector, on a server."""
+
+    version = "4.1.0"
+
+    def __init__(self, known: set[str], error: str = "") -> None:
+        self.known, self.error = known, error
+        self.conf = self.dataSource = self.read = self
+
+    def get(self, name: str, default: Any) -> Any:
+        return default
+
+    def register(self, source: Any) -> None:
+        if self.error:
+            raise ValueError(self.error)
+        self.known.add(source.name())
+
+    def format(self, name: str) -> Session:
+        return self
+
+    def load(self, path: str) -> Session:
+        return self
+
+    @property
+    def schema(self) -> None:
+        raise ValueError("[DATA_SOURCE_NOT_FOUND] headwater")
+
+
+def test_fallback_has_the_name_of_the_connector_where_that_is_not_there() -> None:
+    known: set[str] = set()
+    register_fallback(Session(known))  # type: ignore[arg-type]
+    assert known == {"headwater", "headwater_python"}
+
+
+def test_source_that_spark_found_itself_is_no_error() -> None:
+    register_fallback(Session(set(), "[DATA_SOURCE_ALREADY_EXISTS] Data source"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="something else"):
+        register_fallback(Session(set(), "something else"))  # type: ignore[arg-type]
