@@ -57,7 +57,7 @@ def test_path_as_a_name(warehouse: Path) -> None:
 
 
 def test_table_that_is_not_there(warehouse: Path) -> None:
-    with pytest.raises(AnalysisException, match="(?i)not.?found|cannot be found"):
+    with pytest.raises(AnalysisException, match=r"(?i)not.?found|cannot be found"):
         spark().sql("SELECT * FROM lake.db.nothing").collect()
 
 

@@ -1,4 +1,4 @@
-"""What Spark's optimizer gets to know and to push down, read from the executed plan. One section per phase of RFC-98."""
+"""What Spark's optimizer gets to know and pushes down, read from the executed plan. A section per phase of RFC-98."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_queries(place: Place, tmp_path: Path) -> None:
                     found.append(f"{way}: {label}: {type(error).__name__}: {str(error)[:300]}")
                     continue
             if got != expected:
-                found.append(f"{way}: {label}: {list((got - expected))[:2]} instead of {list((expected - got))[:2]}")
+                found.append(f"{way}: {label}: {list(got - expected)[:2]} instead of {list(expected - got)[:2]}")
     everything = Counter(map(repr, whole.to_pylist()))
     for way in PATHS:
         with using(way) as reading:

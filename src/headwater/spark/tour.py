@@ -94,7 +94,7 @@ def _rows(out: Console, spark: SparkSession) -> None:
 
 def _plan(out: Console, spark: SparkSession) -> None:
     frame = _load(spark, demo_table("trips")).where("city = 'sf' AND price > 5").select("id", "price")
-    text = str(frame._jdf.queryExecution().executedPlan().toString())  # type: ignore[operator]
+    text = str(frame._jdf.queryExecution().executedPlan().toString())
     (scan,) = re.findall(r"BatchScan [^\n]*", text)[:1] or [text]
     out.print()
     out.print(Text("what Spark pushed into the scan:  city = 'sf' AND price > 5", style="bold"))
