@@ -43,7 +43,7 @@ final class FileShape {
   static final String ROW_INDEX = "_tmp_metadata_row_index";
   static final int CONSTANT = -2;
   static final int MISSING = -1;
-  private static final int VERDICTS_KEPT = 512;
+  private static final int VERDICTS_KEPT = 128;
   private static final Map<String, FileShape> VERDICTS =
       Collections.synchronizedMap(
           new LinkedHashMap<>(64, 0.75f, true) {

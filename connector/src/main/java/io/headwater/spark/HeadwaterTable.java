@@ -125,7 +125,7 @@ public final class HeadwaterTable implements Table, SupportsRead, SupportsMetada
     if (wanted.equals(handle.options())) {
       return this;
     }
-    HeadwaterTable changed = new HeadwaterTable(TableHandle.open(handle.path(), wanted));
+    HeadwaterTable changed = Tables.open(handle.path(), wanted);
     if (!changed.schema.equals(schema)) {
       throw new IllegalArgumentException(
           name + ": with the options " + wanted + " the table has other columns than without them, and Spark resolved the"

@@ -27,8 +27,12 @@ final class Tables {
       });
       return Compat.pythonTable(Settings.FALLBACK_SOURCE, new CaseInsensitiveStringMap(passed));
     }
+    return open(path, Settings.forSidecar(options.asCaseSensitiveMap()));
+  }
+
+  static HeadwaterTable open(String path, Map<String, String> options) {
     try {
-      return new HeadwaterTable(TableHandle.open(path, Settings.forSidecar(options.asCaseSensitiveMap())));
+      return new HeadwaterTable(TableHandle.open(path, options));
     } catch (SidecarException e) {
       throw Compat.analysisError(e.getMessage(), e);
     }

@@ -45,6 +45,7 @@ public final class Sidecar {
   private final String python;
   private final ArrayDeque<String> stderr = new ArrayDeque<>();
   private final Thread stderrReader;
+  private volatile boolean destroyed;
   private final Set<String> scans =
       Collections.newSetFromMap(
           new LinkedHashMap<String, Boolean>(SCANS_KEPT, 0.75f, true) {
@@ -112,8 +113,9 @@ public final class Sidecar {
         greeting.path("headwater").asText(), greeting.path("python").asText(), python);
   }
 
+  /** Whether it may get a request. A process that was told to die may live on for a moment, but not for us. */
   public boolean isAlive() {
-    return process.isAlive();
+    return !destroyed && process.isAlive();
   }
 
   long pid() {
@@ -245,6 +247,7 @@ public final class Sidecar {
   }
 
   void destroy() {
+    destroyed = true;
     process.destroyForcibly();
   }
 
