@@ -193,6 +193,9 @@ class SlicePruner:
         if kind is None:
             return None
         empty = stat.null_count is not None and stat.null_count == stat.value_count
+        if empty and not _always_has_statistics(kind):
+            # Hudi counts every row as null where a column chunk has no statistics at all.
+            return None
         low, high = _bound(stat.min, kind), _bound(stat.max, kind)
         if not empty and (low is None or high is None):
             return None
@@ -202,6 +205,13 @@ class SlicePruner:
                 return None
             low, high = low - abs(low) * _FLOAT_ERROR, high + abs(high) * _FLOAT_ERROR
         return ColumnStatistics(low, high, null_count=stat.null_count, value_count=stat.value_count, exact=False)
+
+
+def _always_has_statistics(kind: pa.DataType) -> bool:
+    """Whether Parquet writers keep statistics of such a column; of text, bytes and INT96 times they may not."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
+    )
 
 
 def _on(columns: Iterable[str], functions: Mapping[BoundFunction, str]) -> str:

@@ -38,3 +38,14 @@ def test_range_of_floats_that_includes_zero_is_not_trusted(low: float, high: flo
     pruner = SlicePruner(opened.hudi.config, opened.hudi.schema, metadata, True)
     stats = ColumnStats("f", column, low, high, 4, 0, 8, 8)
     assert (pruner._convert(stats) is not None) == is_trusted
+
+
+@pytest.mark.parametrize(("kind", "is_trusted"), [(pa.string(), False), (pa.int32(), True)])
+def test_text_that_counts_as_null_throughout_may_have_no_statistics(kind: pa.DataType, is_trusted: bool) -> None:
+    """Hudi counts every row of a column chunk without statistics as null, which text may be written as."""
+    opened = headwater.open(table("generated", STATISTICS[0]).path())
+    column = next(f.name for f in opened.schema if f.type.equals(kind) or (is_trusted and pa.types.is_integer(f.type)))
+    metadata = opened.hudi.metadata
+    assert metadata is not None
+    pruner = SlicePruner(opened.hudi.config, opened.hudi.schema, metadata, True)
+    assert (pruner._convert(ColumnStats("f", column, None, None, 4, 4, 8, 8)) is not None) == is_trusted
