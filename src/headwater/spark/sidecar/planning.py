@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import UnknownMerger
+from headwater.hudi.base_file import open_base_file
 from headwater.hudi.bootstrap import is_skeleton
 from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.slice_reader import HudiSliceReader
@@ -26,10 +27,11 @@ from headwater.spark.statistics import estimate
 from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
 from headwater.spec.expressions import conjunction
 from headwater.spec.model import FileSlice
+from headwater.storage import Storage
 
 MEMORY = "HEADWATER_MEMORY"
 _DEFAULT_MEMORY = 512 * 10**6
-_MOST_COMMITS = 16
+_MOST_FOOTERS = 16
 
 
 def push(table: OpenTable, predicates: Sequence[Any]) -> list[Pushed]:
@@ -59,7 +61,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
     left = [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)]
     tasks = _Tasks(reader, places, counts, merging).make(left)
     if limit is not None:
-        tasks = _enough(tasks, left, counts, int(limit))
+        tasks = _enough(tasks, reader.context.storage, int(limit))
     return {
         "scan": base64.b64encode(slices.to_bytes(version)).decode("ascii"),
         "scan_id": uuid.uuid4().hex,
@@ -136,27 +138,20 @@ class RowCounts:
         self._timeline = timeline
         self._instants = {instant.requested_at: instant for instant in timeline.commits}
         self._rows: dict[str, dict[str, int]] = {}
-        self._reads = 0
 
-    def of(self, slice_: FileSlice, *, read: bool = False) -> int | None:
-        """The number of rows of a slice that is only a base file; None where it is not known.
-
-        With `read`, a few commits are read for it that nothing else asked for.
-        """
+    def of(self, slice_: FileSlice) -> int | None:
+        """The number of rows of a slice that is only a base file; None where it is not known."""
         base = slice_.base_file
         if base is None or slice_.delta_files or slice_.instants is not None:
             return None
         name = parse_base_file(base.name)
-        return None if name is None else self._written(name.instant, read).get(base.path)
+        return None if name is None else self._written(name.instant).get(base.path)
 
-    def _written(self, requested_at: str, read: bool) -> dict[str, int]:
+    def _written(self, requested_at: str) -> dict[str, int]:
         found = self._rows.get(requested_at)
-        if found is None or (read and not found):
+        if found is None:
             instant = self._instants.get(requested_at)
             known = None if instant is None else self._timeline.known_metadata(instant)
-            if known is None and instant is not None and read and self._reads < _MOST_COMMITS:
-                self._reads += 1
-                known = self._timeline.metadata(instant)
             found = {} if known is None else {stat.path: stat.num_writes for stat in known.write_stats}
             self._rows[requested_at] = found
         return found
@@ -230,15 +225,14 @@ class _Tasks:
         return found
 
 
-def _enough(
-    tasks: list[dict[str, Any]], slices: Sequence[FileSlice], counts: RowCounts, limit: int
-) -> list[dict[str, Any]]:
-    """As many tasks as surely have so many rows: whole files whose number of rows is known."""
+def _enough(tasks: list[dict[str, Any]], storage: Storage, limit: int) -> list[dict[str, Any]]:
+    """As many tasks as surely have so many rows, by the footers of a few base files.
+
+    What commits say of row counts is not used: a count that is too high would cut rows off.
+    """
     total, kept = 0, []
-    for task, slice_ in zip(tasks, slices, strict=True):
-        rows = counts.of(slice_, read=True) if task["how"] == "parquet" else None
-        if rows is None:
-            continue
+    for task in [task for task in tasks if task["how"] == "parquet"][:_MOST_FOOTERS]:
+        rows = open_base_file(storage, task["path"]).num_rows
         kept.append({**task, "rows": rows})
         total += rows
         if total >= limit:
