@@ -24,8 +24,8 @@ import org.apache.spark.sql.types.StringType;
  * Moves the kept rows of a batch together, within Spark's own vectors.
  *
  * <p>Spark's generated code then meets the same vector class as for any Parquet file, so its calls
- * stay inlined; a vector that looks rows up through a list costs every later access more than the
- * move costs once. Variable-length values stay where they are: only their offsets move.
+ * can stay inlined. The other way is {@link SelectedColumnVector}, which moves nothing and looks
+ * each row up. Variable-length values stay where they are: only their offsets move.
  */
 final class RowCompaction {
   private RowCompaction() {}
