@@ -108,6 +108,7 @@ def test_the_bars_of_the_issue() -> None:
     assert by_name["cow_full"] == ["≤ 1.05×", "≤ 1× hudi"]
     assert by_name["mor_avro_full"] == ["≤ 1.4×", "≤ 1.12× (Iceberg)", "≤ 0.2× hudi"]
     assert by_name["mor_parquet_aggregate"] == ["≤ 1.2×", "≤ 1.12× (Iceberg)", "≤ 0.2× hudi"]
+    assert by_name["mor_avro_aggregate"] == by_name["mor_parquet_aggregate"]
     assert by_name["cow_count"] == ["≤ 0.5×", "≤ 1× hudi"]
     assert by_name["mor_avro_range"] == ["≤ 1.2×", "≤ 0.2× hudi"]
     assert by_name["evolved_mor_aggregate"] == ["≤ 1.1× headwater, stable", "≤ 0.2× hudi"]
