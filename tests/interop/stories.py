@@ -459,7 +459,7 @@ class _Story:
         values = [{n: str(v) if v is not None and n in texts else v for n, v in row.items()} for row in values]
         rows = pa.Table.from_pylist(values, schema)
         prefer = [*self.key_fields, "part", *self.ordering]
-        maker = FilterMaker(rows, self.rng.randint(0, 2**31), prefer=prefer)
+        maker = FilterMaker(rows, self.rng.randint(0, 2**31), prefer=prefer, functions=True)
         found = [[str(maker.filter()), maker.columns() or None] for _ in range(6)]
         if self.secondary and "name" in self.columns:
             names = [row["name"] for row in self.all_rows if row.get("name")] or ["none"]
