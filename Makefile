@@ -31,8 +31,9 @@ venv: $(STAMP) connector ## make the environment in .venv
 connector: $(STAMP) ## build the Spark connector for the installed pyspark (needs a JDK 17 or newer)
 	@$(PY) connector/build.py
 
-demo: $(STAMP) connector ## open the tables that ship with the project and read them in every mode
+demo: $(STAMP) connector ## open the tables that ship with the project and read them in every mode, then through Spark
 	@$(PY) -m headwater.demo
+	@$(PY) -m headwater.spark.tour
 
 test: $(STAMP) connector ## run every test
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal

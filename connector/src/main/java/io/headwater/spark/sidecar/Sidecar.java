@@ -21,6 +21,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.spark.SparkEnv;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -60,6 +61,8 @@ public final class Sidecar {
     try {
       ProcessBuilder builder = new ProcessBuilder(python, "-m", "headwater.spark.sidecar");
       builder.environment().put("HEADWATER_ROLE", role);
+      passOn(builder, "spark.headwater.sidecar.threads", "HEADWATER_THREADS");
+      passOn(builder, "spark.headwater.sidecar.import", "HEADWATER_IMPORT");
       process = builder.start();
     } catch (IOException e) {
       throw new SidecarException(
@@ -72,6 +75,14 @@ public final class Sidecar {
     SidecarPool.destroyAtExit(process);
     sidecar.greet();
     return sidecar;
+  }
+
+  /** A setting of the application; executors have their own copy of it. */
+  private static void passOn(ProcessBuilder builder, String setting, String variable) {
+    SparkEnv env = SparkEnv.get();
+    if (env != null && env.conf().contains(setting)) {
+      builder.environment().put(variable, env.conf().get(setting));
+    }
   }
 
   private Sidecar(Process process, String python) {
