@@ -14,6 +14,8 @@ class Clocks:
     wall: float
     everybody: float
     ours: float
+    processes: frozenset[int] = frozenset()
+    """This process and its descendants: the work of one that ends may go with it."""
 
     @staticmethod
     def now() -> Clocks | None:
@@ -21,22 +23,31 @@ class Clocks:
         try:
             with open("/proc/stat") as file:
                 user, nice, system, _idle, _wait, irq, softirq = (int(part) for part in file.readline().split()[1:8])
-            ours = _descendants_ticks(os.getpid())
+            ticks = _ticks_below(os.getpid())
         except (OSError, ValueError):
             return None
         tick = os.sysconf("SC_CLK_TCK")
-        return Clocks(time.perf_counter(), (user + nice + system + irq + softirq) / tick, ours / tick)
+        everybody = (user + nice + system + irq + softirq) / tick
+        return Clocks(time.perf_counter(), everybody, sum(ticks.values()) / tick, frozenset(ticks))
+
+
+def our_work(before: Clocks | None, after: Clocks | None) -> float | None:
+    """Seconds that our processes worked between two moments; unknown where one of them ended meanwhile."""
+    if before is None or after is None or before.processes - after.processes:
+        return None
+    return after.ours - before.ours
 
 
 def busy_elsewhere(before: Clocks | None, after: Clocks | None) -> float | None:
     """Cores that other processes used on average between two moments."""
-    if before is None or after is None or after.wall <= before.wall:
+    ours = our_work(before, after)
+    if before is None or after is None or ours is None or after.wall <= before.wall:
         return None
-    others = (after.everybody - before.everybody) - (after.ours - before.ours)
+    others = (after.everybody - before.everybody) - ours
     return max(0.0, others / (after.wall - before.wall))
 
 
-def _descendants_ticks(root: int) -> int:
+def _ticks_below(root: int) -> dict[int, int]:
     """Work of a process and of all below it, including children that have ended and were waited for."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
@@ -50,7 +61,7 @@ def _descendants_ticks(root: int) -> int:
                 continue
             parents[int(entry)] = int(fields[1])
             ticks[int(entry)] = sum(int(part) for part in fields[11:15])
-    return sum(work for pid, work in ticks.items() if _is_below(pid, root, parents))
+    return {pid: work for pid, work in ticks.items() if _is_below(pid, root, parents)}
 
 
 def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.spark.noise import Clocks, busy_elsewhere
+from benchmarks.spark.noise import Clocks, busy_elsewhere, our_work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,8 +119,9 @@ class Runner:
             ended = time.perf_counter()
             after = Clocks.now()
         found.seconds.append(ended - started)
-        if before is not None and after is not None:
-            found.cpu_seconds.append(after.ours - before.ours)
+        work = our_work(before, after)
+        if work is not None:
+            found.cpu_seconds.append(work)
         found.load_seconds.append(loaded - started)
         if planned is not None:
             found.plan_seconds.append(planned - loaded)

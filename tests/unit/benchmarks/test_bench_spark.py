@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from benchmarks.spark import document, generated, queries, real, report, results, session, states
-from benchmarks.spark.noise import Clocks, busy_elsewhere
+from benchmarks.spark.noise import Clocks, busy_elsewhere, our_work
 from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, STABLE, Bar, Query
 from benchmarks.spark.session_job import joins
 from benchmarks.spark.tables import Tables
@@ -234,3 +234,10 @@ def test_our_own_work_is_not_others() -> None:
 def test_work_of_others_is_what_is_left() -> None:
     assert busy_elsewhere(Clocks(0.0, 10.0, 5.0), Clocks(2.0, 14.0, 6.0)) == pytest.approx(1.5)
     assert busy_elsewhere(None, Clocks(2.0, 14.0, 6.0)) is None
+
+
+def test_work_is_unknown_where_one_of_our_processes_ended() -> None:
+    before = Clocks(0.0, 10.0, 5.0, frozenset({1, 2}))
+    assert our_work(before, Clocks(2.0, 14.0, 6.0, frozenset({1, 2, 3}))) == pytest.approx(1.0)
+    assert our_work(before, Clocks(2.0, 14.0, 3.0, frozenset({1}))) is None
+    assert busy_elsewhere(before, Clocks(2.0, 14.0, 3.0, frozenset({1}))) is None
