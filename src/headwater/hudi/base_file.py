@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, MissingFile, StorageError, UnsupportedTable
@@ -112,7 +111,7 @@ class ParquetBaseFile:
     def __post_init__(self) -> None:
         with _Guard(self.storage.describe(self.path)):
             # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
-            remote = not isinstance(self.storage.filesystem, pafs.LocalFileSystem)
+            remote = not self.storage.is_local
             self._source = source = self.storage.open(self.path)
             self._buffered = not remote and source.size() >= _LARGE
             self._file = pq.ParquetFile(
@@ -204,7 +203,7 @@ class ParquetBaseFile:
     def _pages(self, group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
         """The wanted rows of a group by the pages that hold them; less where that is not the way to read it."""
         # Where each read is a request, many small ones take longer than a large one.
-        if group.only is None or not isinstance(self.storage.filesystem, pafs.LocalFileSystem):
+        if group.only is None or not self.storage.is_local:
             return
         try:
             pages = SparseGroup(self._source, self._checked_metadata, group.index, columns)

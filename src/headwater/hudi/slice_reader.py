@@ -46,6 +46,8 @@ from headwater.storage import Storage
 # What decoding and merging a log takes, in multiples of its size.
 _DECODED = 5
 _MOST_PASSES = 256
+# Of a log this large, only what is needed is read where that costs no request.
+_LARGE_LOG = 10**6
 # How much of the budget a column of the base file may take that merging decoded and the reader is asked for, too.
 _KEPT = 1 / 16
 _ROW = "\0row"
@@ -367,7 +369,8 @@ class _SliceRead:
     def _blocks(self, *, lazy: bool) -> list[LogBlock]:
         found: list[LogBlock] = []
         for ref in self.slice.delta_files:
-            for block in scan_blocks(self.context.storage, ref.path, lazy=lazy):
+            large = self.context.storage.is_local and (ref.size or 0) >= _LARGE_LOG
+            for block in scan_blocks(self.context.storage, ref.path, lazy=lazy or large):
                 if block.type is BlockType.CORRUPT:
                     self.context.report(f"{block.describe()}: {block.length} bytes skipped")
                 found.append(block)

@@ -117,6 +117,11 @@ class Storage:
         ]
         return sorted(entries, key=lambda entry: entry.path)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether reading a part of a file costs no request."""
+        return isinstance(self.filesystem, pafs.LocalFileSystem)
+
     def find(self, path: str) -> FileEntry | None:
         """One file or folder, or None."""
         try:
@@ -153,10 +158,14 @@ class Storage:
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Some bytes of a file."""
+        return bytes(self.read_buffer_range(path, offset, length))
+
+    def read_buffer_range(self, path: str, offset: int, length: int) -> pa.Buffer:
+        """Some bytes of a file, without a copy; Arrow's memory is used again, which Python's is not for large parts."""
         with self.open(path) as file:
             try:
                 file.seek(offset)
-                return bytes(file.read(length))
+                return file.read_buffer(length)
             except OSError as error:
                 raise self._failed(path, "read", error) from error
 

@@ -161,7 +161,9 @@ def _read_parquet(block: LogBlock, columns: Sequence[str] | None) -> pa.Table:
             if name not in target.names:
                 raise ColumnNotFound(f"no column {name!r} in {block.describe()}; it has: {', '.join(target.names)}")
     try:
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content())), page_checksum_verification=True)
+        # Of some columns, only their bytes are read; of all, everything at once.
+        source = pa.BufferReader(pa.py_buffer(block.content())) if columns is None else block.open()
+        file = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         if table.num_rows != file.metadata.num_rows:
             # Arrow passes over pages of a type that it does not know, as a damaged page can seem to be.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import enum
+import io
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyroaring
 
 from headwater.errors import CorruptFile, UnsupportedTable
@@ -71,6 +73,34 @@ def damaged(where: str, what: str) -> CorruptFile:
     return CorruptFile(f"{where}: {what}; restore the file, or roll its commit back with Hudi")
 
 
+class _Content(io.RawIOBase):
+    """A block's content as a file."""
+
+    def __init__(self, block: LogBlock) -> None:
+        self._block, self._at = block, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._block.content_length}[whence]
+        self._at = max(start + offset, 0)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._block.content_length - self._at, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        found = bytes(self._block.load(self._block.content_offset + self._at, wanted)) if wanted else b""
+        self._at += len(found)
+        return found
+
+
 @dataclass(frozen=True)
 class LogBlock:
     """One block of a log file, its content not read before `content()` is called.
@@ -91,6 +121,10 @@ class LogBlock:
     def content(self) -> memoryview:
         """The bytes of the content, read from the file if they are not in memory."""
         return self.load(self.content_offset, self.content_length)
+
+    def open(self) -> pa.NativeFile:
+        """The content as a file of which parts can be read: the rest of it stays where it is."""
+        return pa.PythonFile(_Content(self), mode="r")
 
     @property
     def instant_time(self) -> str | None:

@@ -153,7 +153,7 @@ class _OnStorage:
         return self._part[offset - self._part_at :]
 
     def load(self, offset: int, length: int) -> memoryview:
-        return memoryview(self._storage.read_range(self._path, offset, length))
+        return memoryview(self._storage.read_buffer_range(self._path, offset, length)).cast("B")
 
     def find_magic(self, offset: int) -> int:
         while offset < self.size:

@@ -63,7 +63,8 @@ def merge_slice(
         return _merge_custom(log, code, len(ids), positions, matched, base, rules)
     by_event = rules.by_event_time
     gaps = _gaps(log.table, log.absent, rules, defaults or {})
-    rank = ranks([log.ordering])[0] if by_event else None
+    # Where every record has one version, nothing is to be ranked.
+    rank = ranks([log.ordering])[0] if by_event and (gaps is not None or len(ids) < log.num_rows) else None
     versions = Versions(code, rank, log.deleted, log.resets, log.from_delete_block, gaps)
     folded = fold(versions, by_event_time=by_event)
     wins = np.ones(len(positions), bool)
@@ -81,9 +82,12 @@ def merge_slice(
 
 def _take(table: pa.Table, rows: Rows) -> pa.Table:
     """Some rows; often all of them as they stand, which need no copy."""
-    if len(rows) == table.num_rows and bool((rows[1:] > rows[:-1]).all()):
-        return table
-    return table.take(pa.array(rows))
+    return table if _is_all(rows, table.num_rows) else table.take(pa.array(rows))
+
+
+def _is_all(rows: Rows, count: int) -> bool:
+    """Whether these are all rows of so many, as they stand."""
+    return len(rows) == count and bool((rows[1:] > rows[:-1]).all())
 
 
 def _codes(log: LogRows) -> tuple[Rows, pa.Array | Rows]:
@@ -141,8 +145,7 @@ def _of_range(base: BaseRows | None, positions: Rows, matched: Rows) -> tuple[Ro
 
 def _beats_base(log: LogRows, winner: Rows, base: BaseRows, positions: Rows, rules: MergeRules) -> Flags:
     """Whether the log's version wins over the base row: its ordering value is not lower."""
-    chosen = pa.array(winner)
-    newer = [column.take(chosen) for column in log.ordering]
+    newer = [column if _is_all(winner, len(column)) else column.take(pa.array(winner)) for column in log.ordering]
     if _surely_later(newer, base, rules):
         return np.ones(len(positions), bool)
     older = ordering_values(rules, [base.column(name, positions) for name in rules.ordering_fields])
