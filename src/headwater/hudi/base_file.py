@@ -19,8 +19,8 @@ from headwater.spec.statistics import ColumnStatistics
 from headwater.storage import Storage
 
 # What stays in a processor's cache while it is decoded is decoded faster; much smaller, and Python takes over.
-BATCH_ROWS = 128 * 1024
-_BATCH_BYTES = 8 * 1024 * 1024
+BATCH_ROWS = 256 * 1024
+BATCH_BYTES = 32 * 1024 * 1024
 _BUFFER = 1024 * 1024
 _LARGE = 64 * 1024 * 1024
 _HELD = 16 * 1024 * 1024
@@ -61,13 +61,16 @@ class BaseFile(Protocol):
     def batches(self, columns: Sequence[str], groups: Iterable[RowGroup]) -> Iterator[tuple[int, pa.Table]]: ...
 
 
-def open_base_file(storage: Storage, path: str) -> BaseFile:
-    """Open by the file's extension; a bootstrap's skeleton together with the file that it belongs to."""
+def open_base_file(storage: Storage, path: str, *, batch_bytes: int = BATCH_BYTES) -> BaseFile:
+    """Open by the file's extension; a bootstrap's skeleton together with the file that it belongs to.
+
+    Batches have about `batch_bytes` at most where that can be chosen.
+    """
     from headwater.hudi.bootstrap import is_skeleton, open_bootstrapped
 
     extension = path.rsplit(".", 1)[-1].lower()
     if extension in ("parquet", "orc"):
-        file = ParquetBaseFile(storage, path) if extension == "parquet" else OrcBaseFile(storage, path)
+        file = ParquetBaseFile(storage, path, batch_bytes) if extension == "parquet" else OrcBaseFile(storage, path)
         return open_bootstrapped(storage, path, file) if is_skeleton(path) else file
     if extension == "lance":
         return LanceBaseFile(storage, path)
@@ -105,6 +108,7 @@ class ParquetBaseFile:
 
     storage: Storage
     path: str
+    batch_bytes: int = BATCH_BYTES
     row_groups: tuple[RowGroup, ...] = field(init=False)
     schema: pa.Schema = field(init=False)
 
@@ -239,7 +243,7 @@ class ParquetBaseFile:
     def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
         per_row = max(self._sizes(group, columns)[1] // max(group.rows, 1), 1)
-        return int(max(min(_BATCH_BYTES // per_row, BATCH_ROWS), 1024))
+        return int(max(min(self.batch_bytes // per_row, BATCH_ROWS), 1024))
 
     def _sizes(self, group: RowGroup, columns: Sequence[str]) -> tuple[int, int]:
         """The bytes of some columns as they are stored, and as they were before that."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import ColumnNotFound, InvalidArgument
-from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
+from headwater.hudi.base_file import BATCH_BYTES, BaseFile, RowGroup, open_base_file
 from headwater.hudi.base_rows import are_most, batches_with, rows_at, runs_of, without
 from headwater.hudi.evolution import Renames, conform
 from headwater.hudi.file_names import parse_base_file
@@ -46,6 +46,9 @@ from headwater.storage import Storage
 # What decoding and merging a log takes, in multiples of its size.
 _DECODED = 5
 _MOST_PASSES = 256
+# Batches that are on their way at once: read, merged, waiting for the consumer.
+_BATCHES_HELD = 8
+_SMALLEST_BATCH = 8 * 1024 * 1024
 # Of a log this large, only what is needed is read where that costs no request.
 _LARGE_LOG = 10**6
 # How much of the budget a column of the base file may take that merging decoded and the reader is asked for, too.
@@ -184,7 +187,11 @@ class _SliceRead:
 
     def open_base(self) -> BaseFile | None:
         ref = self.slice.base_file
-        return None if ref is None else open_base_file(self.context.storage, ref.path)
+        if ref is None:
+            return None
+        budget = self.context.budget
+        size = BATCH_BYTES if budget is None else max(min(BATCH_BYTES, budget // _BATCHES_HELD), _SMALLEST_BATCH)
+        return open_base_file(self.context.storage, ref.path, batch_bytes=size)
 
     def tables(self) -> Iterator[pa.Table]:
         base = self.open_base()
