@@ -48,8 +48,8 @@ final class TableHandle {
     ObjectNode settings = session.putObject("conf");
     Settings.session().forEach(settings::put);
     synchronized (driver) {
-      state.generation = driver.generation();
       JsonNode answer = driver.call(request);
+      state.generation = driver.generation();
       state.handle = answer.get("handle");
       return answer;
     }

@@ -24,6 +24,11 @@ public final class SidecarException extends RuntimeException {
     return type;
   }
 
+  /** Whether the process went away, as opposed to answering with an error. */
+  boolean isDeath() {
+    return type.equals("SidecarDied");
+  }
+
   @Override
   public String toString() {
     return getMessage();

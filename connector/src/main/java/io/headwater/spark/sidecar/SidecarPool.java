@@ -72,16 +72,32 @@ public final class SidecarPool {
       return generation.get();
     }
 
+    /** A request that names no handle. It goes to a new process where the old one died unnoticed. */
     public synchronized JsonNode call(ObjectNode request) {
       generation();
-      return sidecar.call(request);
+      try {
+        return sidecar.call(request);
+      } catch (SidecarException e) {
+        if (!e.isDeath()) {
+          throw e;
+        }
+        generation();
+        return sidecar.call(request);
+      }
     }
 
     /**
      * A request that names a handle. Returns null when the process that knew the handle is gone.
      */
     public synchronized JsonNode call(ObjectNode request, long handleGeneration) {
-      return generation() == handleGeneration ? sidecar.call(request) : null;
+      try {
+        return generation() == handleGeneration ? sidecar.call(request) : null;
+      } catch (SidecarException e) {
+        if (e.isDeath()) {
+          return null;
+        }
+        throw e;
+      }
     }
 
     /** Forgets a handle, unless its process is gone and has forgotten it already. */

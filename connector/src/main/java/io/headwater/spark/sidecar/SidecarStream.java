@@ -46,7 +46,19 @@ public final class SidecarStream implements ReadableByteChannel {
    * Sends a request for a scan's tasks, after the scan itself where the process does not hold it.
    */
   public static SidecarStream open(String python, String scanId, byte[] scan, ObjectNode request) {
-    Sidecar sidecar = SidecarPool.take(python);
+    try {
+      return openWith(SidecarPool.take(python), python, scanId, scan, request);
+    } catch (SidecarException e) {
+      if (!e.isDeath()) {
+        throw e;
+      }
+      // An idle process that died unnoticed: nothing was asked of it yet, so a new one takes its place.
+      return openWith(Sidecar.start(python, "executor"), python, scanId, scan, request);
+    }
+  }
+
+  private static SidecarStream openWith(
+      Sidecar sidecar, String python, String scanId, byte[] scan, ObjectNode request) {
     boolean sent = false;
     try {
       if (!sidecar.holdsScan(scanId)) {
