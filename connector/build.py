@@ -157,7 +157,10 @@ def build(spark: Spark, *, force: bool = False) -> str:
 def sources(minor: str) -> dict[str, Path]:
     """Java files and resources of one version, by their path in the jar."""
     found: dict[str, Path] = {}
-    for folder in (SOURCES / "main" / "java", SOURCES / "main" / "resources", SOURCES / f"spark-{minor}" / "java"):
+    own = SOURCES / f"spark-{minor}"
+    if not own.exists():
+        own = SOURCES / f"spark-{minor.split('.')[0]}"  # minor versions of one major that do not differ
+    for folder in (SOURCES / "main" / "java", SOURCES / "main" / "resources", own / "java"):
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 name = path.relative_to(folder).as_posix()

@@ -1,6 +1,5 @@
 package io.headwater.spark;
 
-import io.headwater.spark.compat.Compat;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -67,7 +66,7 @@ final class HeadwaterBatch implements Batch {
       total += task.size + task.deltaBytes + openCost;
     }
     scala.Option<Object> wanted = conf.filesMinPartitionNum();
-    int cores = wanted.isDefined() ? (Integer) wanted.get() : Compat.parallelism();
+    int cores = wanted.isDefined() ? (Integer) wanted.get() : SparkInternals.parallelism();
     long splitBytes = Math.min(maxBytes, Math.max(openCost, total / Math.max(1, cores)));
 
     List<Split> splits = new ArrayList<>();
@@ -115,8 +114,8 @@ final class HeadwaterBatch implements Batch {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ScanPlan plan = scan.plan();
-    ReadSpec spec = new ReadSpec(plan, required, data, metadata, Compat.v1Filters(dataFilters.toArray(new Predicate[0])), limit);
-    Broadcast<ReadSpec> sent = Compat.broadcast(spec, ReadSpec.class);
+    ReadSpec spec = new ReadSpec(plan, required, data, metadata, SparkInternals.v1Filters(dataFilters.toArray(new Predicate[0])), limit);
+    Broadcast<ReadSpec> sent = SparkInternals.broadcast(spec, ReadSpec.class);
     return new HeadwaterPartitionReaderFactory(sent);
   }
 

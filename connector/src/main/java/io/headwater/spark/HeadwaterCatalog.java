@@ -1,7 +1,6 @@
 package io.headwater.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.headwater.spark.compat.Compat;
 import io.headwater.spark.sidecar.Json;
 import io.headwater.spark.sidecar.SidecarException;
 import io.headwater.spark.sidecar.SidecarPool;
@@ -106,7 +105,7 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
       if (e.type().equals("NamespaceNotFound") || e.type().equals("FileNotFoundError")) {
         throw new NoSuchNamespaceException(namespace);
       }
-      throw Compat.analysisError(e.getMessage(), e);
+      throw SparkInternals.analysisError(e.getMessage(), e);
     }
   }
 
@@ -145,7 +144,7 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
     }
     Path path = new Path(folder(namespace));
     try {
-      FileSystem files = path.getFileSystem(Compat.hadoopConf());
+      FileSystem files = path.getFileSystem(SparkInternals.hadoopConf());
       return files.exists(path) && files.getFileStatus(path).isDirectory();
     } catch (IOException e) {
       throw new UncheckedIOException("catalog '" + name + "': folder " + path + " cannot be looked at", e);
@@ -168,7 +167,7 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
     }
     Path path = new Path(folder(namespace));
     try {
-      path.getFileSystem(Compat.hadoopConf()).mkdirs(path);
+      path.getFileSystem(SparkInternals.hadoopConf()).mkdirs(path);
     } catch (IOException e) {
       throw new UncheckedIOException("catalog '" + name + "': folder " + path + " cannot be made", e);
     }
@@ -183,7 +182,7 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
   public boolean dropNamespace(String[] namespace, boolean cascade) {
     Path path = new Path(folder(namespace));
     try {
-      FileSystem files = path.getFileSystem(Compat.hadoopConf());
+      FileSystem files = path.getFileSystem(SparkInternals.hadoopConf());
       if (!files.exists(path)) {
         return false;
       }

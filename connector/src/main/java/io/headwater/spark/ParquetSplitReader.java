@@ -1,6 +1,5 @@
 package io.headwater.spark;
 
-import io.headwater.spark.compat.Compat;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
@@ -43,7 +42,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.withRowIndex = positions || showsRowIndex;
     try {
       this.reader =
-          Compat.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
+          SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
               new Path(task.file), split.start, split.length, task.size, task.modified);
     } catch (Exception e) {
       throw explain(task, e);

@@ -1,6 +1,5 @@
 package io.headwater.spark;
 
-import io.headwater.spark.compat.Compat;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
@@ -64,7 +63,7 @@ final class ReadSpec implements Serializable {
     settings.put("spark.sql.parquet.int96AsTimestamp", "true");
     settings.put("spark.sql.parquet.fieldId.read.enabled", "false");
     settings.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
-    Configuration hadoopConf = Compat.hadoopConf();
+    Configuration hadoopConf = SparkInternals.hadoopConf();
     hadoopConf.set("parquet.read.support.class",
         "org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport");
     hadoopConf.set("spark.sql.session.timeZone", conf.sessionLocalTimeZone());

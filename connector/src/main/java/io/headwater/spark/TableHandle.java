@@ -2,7 +2,6 @@ package io.headwater.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.headwater.spark.compat.Compat;
 import io.headwater.spark.sidecar.Json;
 import io.headwater.spark.sidecar.SidecarException;
 import io.headwater.spark.sidecar.SidecarPool;
@@ -90,7 +89,7 @@ final class TableHandle {
         return answer;
       }
     } catch (SidecarException e) {
-      throw Compat.analysisError(e.getMessage(), e);
+      throw SparkInternals.analysisError(e.getMessage(), e);
     }
   }
 

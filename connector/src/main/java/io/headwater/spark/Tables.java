@@ -34,7 +34,7 @@ final class Tables {
     try {
       return new HeadwaterTable(TableHandle.open(path, options));
     } catch (SidecarException e) {
-      throw Compat.analysisError(e.getMessage(), e);
+      throw SparkInternals.analysisError(e.getMessage(), e);
     }
   }
 
