@@ -6,7 +6,6 @@ checksums, behind a footer in which the row group has these rows alone. Which ro
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.hudi.parquet_pages import DATA, DATA_V2, DICTIONARY, chunk_start, read_page_header
 from headwater.hudi.thrift import (
     LONG,
     STRUCT,
     Field,
-    int_of,
     number,
     read_list,
     read_struct,
@@ -32,16 +31,6 @@ Run = tuple[int, int]
 """Rows of a row group: from the first to before the second."""
 
 _MAGIC = b"PAR1"
-_HEADER = 64
-_LONGEST_HEADER = 1 << 16
-_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-# A header as most writers write it: type, sizes, perhaps a checksum, and one struct of small numbers.
-_NUMBER = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
-_USUAL = re.compile(
-    rb"\x15([\x00-\x06])\x15%b\x15(%b)(?:\x15%b)?[\x1c\x2c\x3c\x4c\x5c]\x15(%b)(?:\x15%b)*(?:\x11|\x12)?\x00\x00"
-    % ((_NUMBER,) * 5),
-    re.DOTALL,
-)
 # Numbers of fields in the structs of Parquet's format.
 _SCHEMA, _ROWS, _GROUPS, _METADATA_PAIRS = 2, 3, 4, 5
 _GROUP_COLUMNS, _GROUP_ROWS = 1, 3
@@ -128,9 +117,7 @@ class SparseGroup:
 
     def _chunk(self, leaf: int) -> _Chunk:
         meta = self._meta.column(leaf)
-        start = meta.data_page_offset
-        if meta.has_dictionary_page and meta.dictionary_page_offset:
-            start = min(start, meta.dictionary_page_offset)
+        start = chunk_start(meta)
         end = start + meta.total_compressed_size
         if start < 0 or end > self._size:
             raise ValueError("a column chunk lies outside its file")
@@ -138,33 +125,24 @@ class SparseGroup:
         pages: list[_Page] = []
         at, rows = start, 0
         while rows < self._meta.num_rows:
-            kind, size, values = self._header(at, end)
-            if kind == _DICTIONARY and not pages and dictionary is None:
+            header = read_page_header(self._read, at, end)
+            size, values = header.length + header.size, header.values
+            if header.size < 0 or values is None or values < 0 or at + size > end:
+                raise ValueError(f"the page at byte {at} is longer than its column chunk, or of no known kind")
+            if header.kind == DICTIONARY and not pages and dictionary is None:
                 dictionary = (at, size)
-            elif kind in (_DATA, _DATA_V2):
+            elif header.kind in (DATA, DATA_V2):
                 pages.append(_Page(at, size, rows, values))
                 rows += values
             else:
-                raise ValueError(f"a page of kind {kind}")
+                raise ValueError(f"a page of kind {header.kind}")
             at += size
         if rows != self._meta.num_rows:
             raise ValueError(f"pages of {rows} rows in a row group of {self._meta.num_rows}")
         return _Chunk(dictionary, tuple(pages))
 
-    def _header(self, at: int, end: int) -> tuple[int, int, int]:
-        """The kind of the page at a place, the bytes that it takes with its header, and its values."""
-        found = _USUAL.match(self._source.read_at(min(_HEADER, end - at), at))
-        if found is not None:
-            kind, length = found[1][0] >> 1, found.end()
-            size, values = int_of(Field(LONG, found[2])), int_of(Field(LONG, found[3]))
-        else:
-            fields, length = read_struct(bytes(self._source.read_at(min(_LONGEST_HEADER, end - at), at)), 0)
-            kind, size = int_of(fields[1]), int_of(fields[3])
-            inner, _ = read_struct(fields[{_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}[kind]].raw, 0)
-            values = int_of(inner[1])
-        if size < 0 or values < 0 or at + length + size > end:
-            raise ValueError(f"the page at byte {at} is longer than its column chunk")
-        return kind, length + size, values
+    def _read(self, offset: int, length: int) -> bytes:
+        return bytes(self._source.read_at(length, offset))
 
     def _decode(self, names: Sequence[str], runs: Sequence[Run], rows: int) -> pa.Table:
         parts = [_MAGIC]  # a dictionary at byte 0 would count as none
@@ -173,9 +151,9 @@ class SparseGroup:
         for name in names:
             chunk = self._chunks[name]
             ranges = [(page.offset, page.size) for page in _pages_of(chunk, runs)]
-            bodies = [bytes(self._source.read_at(size, offset)) for offset, size in _joined(ranges)]
+            bodies = [self._read(offset, size) for offset, size in _joined(ranges)]
             offset, size = chunk.dictionary or (0, 0)
-            head = bytes(self._source.read_at(size, offset))
+            head = self._read(offset, size)
             size = len(head) + sum(map(len, bodies))
             places[self._leaves[name]] = (at, len(head), size)
             parts += [head, *bodies]
@@ -227,10 +205,10 @@ class SparseGroup:
 
     def _read_footer(self) -> dict[int, Field]:
         size = self._size
-        length = int.from_bytes(self._source.read_at(4, size - 8), "little")
-        if bytes(self._source.read_at(4, size - 4)) != _MAGIC or length > size - 8:
+        length = int.from_bytes(self._read(size - 8, 4), "little")
+        if self._read(size - 4, 4) != _MAGIC or length > size - 8:
             raise ValueError("no footer as most are")
-        footer, _ = read_struct(bytes(self._source.read_at(length, size - 8 - length)), 0)
+        footer, _ = read_struct(self._read(size - 8 - length, length), 0)
         if _METADATA_PAIRS in footer:
             # Among them are bloom filters of a megabyte. Arrow asks for one pair alone.
             pairs = [raw for raw in read_list(footer[_METADATA_PAIRS]) if _key(raw) == _ARROW_SCHEMA]

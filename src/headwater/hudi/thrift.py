@@ -117,7 +117,14 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     head = data[at]
     count, at = (head >> 4, at + 1) if head >> 4 < 15 else _varint(data, at + 1)
+    _check_count(data, at, count)
     return head & 15, count, at
+
+
+def _check_count(data: bytes, at: int, count: int) -> None:
+    """An item takes a byte at least: a damaged count must not be counted to."""
+    if count > len(data) - at:
+        raise IndexError("more items than bytes")
 
 
 def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
@@ -147,6 +154,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
     if kind == _MAP:
         count, at = _varint(data, at)
         if count:
+            _check_count(data, at, count)
             kinds, at = data[at], at + 1
             for _ in range(count):
                 at = _skip(data, _skip(data, at, kinds >> 4, depth + 1), kinds & 15, depth + 1)

@@ -15,6 +15,7 @@ import pytest
 from headwater.errors import CorruptFile
 from headwater.hudi.base_file import RowGroup, open_base_file
 from headwater.hudi.parquet_rows import SparseGroup
+from headwater.hudi.thrift import read_struct
 from headwater.storage import Storage
 
 ROWS = 20_000
@@ -105,3 +106,11 @@ def _bytes(table: pa.Table, **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, data_page_size=1024, write_batch_size=256, **{"row_group_size": ROWS, **options})
     return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("kind", [1, 3, 7], ids=["booleans", "bytes", "doubles"])
+def test_list_that_claims_more_items_than_there_are_bytes_is_not_counted_to(kind: int) -> None:
+    """None of these items is looked at, so nothing else would end the walk."""
+    huge = b"\xff\xff\xff\xff\xff\xff\xff\xff\x0f"
+    with pytest.raises(IndexError, match="more items than bytes"):
+        read_struct(bytes([0x19, 0xF0 | kind]) + huge + b"\x00", 0)
