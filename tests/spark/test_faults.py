@@ -96,7 +96,7 @@ def test_sidecar_that_is_killed_fails_the_task_and_the_next_one_succeeds(copy: P
     assert rows(load(session, str(copy))).num_rows == expected.num_rows
 
 
-def test_limits_stop_the_sidecar(copy: Path) -> None:
+def test_sidecars_of_cut_off_tasks_are_used_again(copy: Path) -> None:
     session = spark()
     assert load(session, str(copy)).limit(1).count() == 1
     before = set(sidecars(jvm()))
