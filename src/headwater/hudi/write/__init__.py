@@ -1,0 +1,1 @@
+"""Writing Hudi tables: files, commits, and what undoes them after a crash."""
