@@ -32,6 +32,34 @@ class StorageError(HeadwaterError, OSError):
     """The storage refused or failed a call."""
 
 
+class AlreadyThere(StorageError, FileExistsError):
+    """A file that was to be created is there already: somebody else was first."""
+
+
+class OutcomeUnknown(StorageError):
+    """A call failed and may have landed all the same, and the storage does not tell which."""
+
+
+class TableExists(HeadwaterError, FileExistsError):
+    """The path where a table was to be created holds something."""
+
+
+class TableLocked(HeadwaterError, TimeoutError):
+    """Another writer is at work on the table."""
+
+
+class LockLost(HeadwaterError, RuntimeError):
+    """This writer was so slow that another one took its place; what it wrote is rolled back."""
+
+
+class WriteRefused(HeadwaterError, ValueError):
+    """Rows or a table that this write cannot be done with. Nothing was written."""
+
+
+class DuplicateKeys(WriteRefused):
+    """Record keys that are there already, or twice in the batch, where that is not allowed."""
+
+
 class InvalidTableConfig(HeadwaterError, ValueError):
     """The table's own configuration is missing a value or holds one that cannot be."""
 

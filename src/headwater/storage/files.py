@@ -1,18 +1,20 @@
-"""Reading a table's files: one object per table root, every path relative to it."""
+"""A table's files: one object per table root, every path relative to it."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from headwater import arguments
-from headwater.errors import InvalidArgument, MissingDependency, MissingFile, StorageError, WrongType
+from headwater.errors import AlreadyThere, InvalidArgument, MissingDependency, MissingFile, StorageError, WrongType
+from headwater.storage import writing
 
+_READS = ("listed", "looked up", "opened", "read")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -85,13 +87,13 @@ class Storage:
 
     def child(self, path: str) -> Storage:
         """The same filesystem, rooted at a folder below this one."""
-        return Storage(self.filesystem, self.absolute(path), f"{self.uri}/{path}")
+        return replace(self, root=self.absolute(path), uri=f"{self.uri}/{path}")
 
     def _failed(self, path: str, what: str, error: Exception) -> StorageError:
         # A ValueError is a path that cannot be: with a zero byte, or with text that no encoding has.
         return StorageError(
             f"{self.describe(path)}: cannot be {what}: {error}; check that the storage can be reached and that you may "
-            "read there, then try again"
+            f"{'read' if what in _READS else 'write'} there, then try again"
         )
 
     def describe(self, path: str) -> str:
@@ -168,6 +170,102 @@ class Storage:
                 return file.read_buffer(length)
             except OSError as error:
                 raise self._failed(path, "read", error) from error
+
+    def create(self, path: str, data: bytes) -> None:
+        """Make a file that must not be there yet: all of it or nothing, and only one of many callers makes it.
+
+        A crash leaves no file or a whole one, and on a local disk perhaps a `.tmp` file beside it that nobody reads.
+        Raises `AlreadyThere` where the file is. Any other `StorageError` leaves open whether the file was made: read
+        it back to find out.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.create("a/b.txt", b"mine")
+        >>> storage.read_bytes("a/b.txt")
+        b'mine'
+        """
+        try:
+            writing.create(self.filesystem, self.absolute(path), data)
+        except FileExistsError as error:
+            raise AlreadyThere(f"{self.describe(path)}: is there already; another writer made it") from error
+        except (OSError, ValueError) as error:
+            if isinstance(error, StorageError):
+                raise
+            raise self._failed(path, "created", error) from error
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Make a file or put new content in its place; a reader sees the old content or the new.
+
+        A crash leaves one of the two, and on a local disk perhaps a `.tmp` file beside it that nobody reads.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.replace("a.txt", b"one"), storage.replace("a.txt", b"two"), storage.read_bytes("a.txt")
+        (None, None, b'two')
+        """
+        try:
+            writing.replace(self.filesystem, self.absolute(path), data)
+        except (OSError, ValueError) as error:
+            if isinstance(error, StorageError):
+                raise
+            raise self._failed(path, "written", error) from error
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A file to write from its beginning, its folders made; an old one of that name is overwritten.
+
+        A crash leaves a part of the file on a local disk and on HDFS, and nothing on an object store.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> with storage.open_output("a/b.bin") as file:
+        ...     _ = file.write(b"12345")
+        >>> storage.find("a/b.bin").size
+        5
+        """
+        try:
+            return writing.open_output(self.filesystem, self.absolute(path))
+        except (OSError, ValueError) as error:
+            raise self._failed(path, "written", error) from error
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is gone already is as good. A crash leaves it or not.
+
+        >>> import tempfile
+        >>> Storage.at(tempfile.mkdtemp()).delete("nothing")
+        """
+        try:
+            self.filesystem.delete_file(self.absolute(path))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise self._failed(path, "deleted", error) from error
+
+    def delete_folder(self, path: str) -> None:
+        """Remove a folder and all in it; one that is gone already is as good. A crash leaves some of its files.
+
+        >>> import tempfile
+        >>> Storage.at(tempfile.mkdtemp()).delete_folder("nothing")
+        """
+        try:
+            self.filesystem.delete_dir(self.absolute(path))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            if self.find(path) is not None:
+                raise self._failed(path, "deleted", error) from error
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it. A crash leaves some of them, empty.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.make_folder("a/b"), storage.find("a/b").is_directory
+        (None, True)
+        """
+        try:
+            self.filesystem.create_dir(self.absolute(path), recursive=True)
+        except (OSError, ValueError) as error:
+            raise self._failed(path, "made", error) from error
 
 
 def _by_handler(filesystem: Any) -> pafs.FileSystem:

@@ -1,0 +1,91 @@
+"""Signs of life of a writer: a file per instant that is touched as long as it works (facts 13.6).
+
+Hudi looks at the file's age only. Ours names the number of the writer's lock besides: once a later writer holds the
+lock, the earlier one is dead, however young its last beat is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+
+from headwater.errors import HeadwaterError, LockLost, StorageError
+from headwater.hudi.properties import META_FOLDER
+from headwater.hudi.write.lock import TableLock
+from headwater.storage import FileEntry, Storage
+
+FOLDER = f"{META_FOLDER}/.heartbeat"
+INTERVAL = 60.0
+TOLERATED_MISSES = 2
+"""Hudi's own figures: a writer that missed two beats of 60 s is dead."""
+
+_LOG = logging.getLogger("headwater")
+
+
+class Heartbeat:
+    """Beats in a thread of its own and renews the lock on the way; ends with the process."""
+
+    def __init__(self, storage: Storage, instant: str, lock: TableLock) -> None:
+        self._storage, self._lock = storage, lock
+        self.path = f"{FOLDER}/{instant}"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"headwater-heartbeat-{instant}", daemon=True)
+
+    def start(self) -> None:
+        """The first beat, then one every third of the lock's validity. A crash leaves the file, which grows old."""
+        self._beat()
+        self._thread.start()
+
+    def _beat(self) -> None:
+        self._storage.replace(self.path, json.dumps({"lock": self._lock.number, "owner": self._lock.owner}).encode())
+
+    def _run(self) -> None:
+        while not self._ended.wait(min(INTERVAL / 2, self._lock.validity / 3)):
+            try:
+                self._lock.renew()
+                self._beat()
+            except LockLost as error:
+                _LOG.warning("%s", error)
+                return
+            except HeadwaterError as error:
+                # The next beat may work; if none does, the lock runs out and the commit is refused.
+                _LOG.warning("heartbeat of %s: %s", self.path, error)
+
+    def stop(self) -> None:
+        """No beat comes after this."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def remove(self) -> None:
+        """Remove the file. A crash leaves it; the next writer sweeps it."""
+        self._storage.delete(self.path)
+
+
+def heartbeats(storage: Storage) -> dict[str, FileEntry]:
+    """Instant → its heartbeat's file.
+
+    >>> import tempfile
+    >>> heartbeats(Storage.at(tempfile.mkdtemp()))
+    {}
+    """
+    return {entry.name: entry for entry in storage.list(FOLDER) if not entry.is_directory}
+
+
+def is_dead(storage: Storage, beat: FileEntry | None, lock: TableLock) -> bool:
+    """Whether the writer of a pending instant is gone, as seen by the holder of the lock.
+
+    No beat: Hudi writes none where it expects to be the only writer, and then the next writer rolls back.
+    """
+    if beat is None:
+        return True
+    try:
+        found = json.loads(storage.read_bytes(beat.path)) if beat.size else {}
+    except (StorageError, ValueError):
+        found = {}
+    number = found.get("lock") if isinstance(found, dict) else None
+    if isinstance(number, int):
+        return number < lock.number
+    return time.time() * 1000 - beat.modified_at > INTERVAL * TOLERATED_MISSES * 1000

@@ -1,0 +1,173 @@
+"""How each kind of filesystem makes a file whole and only once.
+
+A local disk links a finished file to its name, HDFS renames one, object stores put on the condition that the name is
+free.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from headwater.errors import MissingDependency, StorageError
+
+# Filesystems of fsspec that put an object on the condition that there is none, in one request.
+_CONDITIONAL = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def create(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    """Raises `FileExistsError` where the name is taken. A crash leaves no file or a whole one."""
+    local = _local_path(filesystem, path)
+    if local is not None:
+        _create_local(local, data)
+        return
+    if isinstance(filesystem, pafs.HadoopFileSystem):
+        _create_by_rename(filesystem, path, data)
+        return
+    _conditional(filesystem).pipe_file(path, data, mode="create")
+
+
+def replace(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    """A crash leaves the old content or the new; on HDFS, which renames over nothing, perhaps neither."""
+    local = _local_path(filesystem, path)
+    if local is not None:
+        temporary = _write_beside(local, data)
+        try:
+            os.replace(temporary, local)
+        except BaseException:
+            _drop(temporary)
+            raise
+        return
+    if isinstance(filesystem, pafs.HadoopFileSystem):
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
+        _create_by_rename(filesystem, path, data)
+        return
+    with filesystem.open_output_stream(path) as file:
+        file.write(data)
+
+
+def open_output(filesystem: pafs.FileSystem, path: str) -> pa.NativeFile:
+    """A stream to a new file, its folders made where the filesystem has folders."""
+    local = _local_path(filesystem, path)
+    if local is not None:
+        os.makedirs(os.path.dirname(local), exist_ok=True)
+    elif isinstance(filesystem, pafs.HadoopFileSystem):
+        filesystem.create_dir(path.rsplit("/", 1)[0], recursive=True)
+    return filesystem.open_output_stream(path)
+
+
+def _local_path(filesystem: pafs.FileSystem, path: str) -> str | None:
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        return path
+    if isinstance(filesystem, pafs.PyFileSystem) and isinstance(filesystem.handler, pafs.FSSpecHandler):
+        inner = filesystem.handler.fs
+        if "file" in _protocols(inner):
+            return str(inner._strip_protocol(path))
+    return None
+
+
+def _create_local(path: str, data: bytes) -> None:
+    temporary = _write_beside(path, data)
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise StorageError(
+                f"{path}: this filesystem has no hard links ({error}), without which a file cannot be made both whole "
+                "and only once; put the table on another filesystem"
+            ) from error
+        raise
+    finally:
+        _drop(temporary)
+
+
+def _write_beside(path: str, data: bytes) -> str:
+    """A finished file beside `path`, on disk before it gets a name that anybody looks for."""
+    folder, name = os.path.split(path)
+    temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            # Else a power cut may leave the name without its content: an empty commit file is a commit without files.
+            os.fsync(file.fileno())
+    except BaseException:
+        _drop(temporary)
+        raise
+    return temporary
+
+
+def _drop(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _create_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
+    """HDFS refuses to rename to a name that is taken."""
+    folder, _, name = path.rpartition("/")
+    filesystem.create_dir(folder, recursive=True)
+    temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+    with filesystem.open_output_stream(temporary) as file:
+        file.write(data)
+    try:
+        filesystem.move(temporary, path)
+    except OSError:
+        taken = filesystem.get_file_info(path).type != pafs.FileType.NotFound
+        with suppress(OSError):
+            filesystem.delete_file(temporary)
+        if taken:
+            raise FileExistsError(path) from None
+        raise
+
+
+def _protocols(filesystem: Any) -> frozenset[str]:
+    protocol = getattr(filesystem, "protocol", ())
+    return frozenset((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def _conditional(filesystem: pafs.FileSystem) -> Any:
+    """The fsspec filesystem that can create on condition: the given one, or the twin of a filesystem of pyarrow."""
+    if isinstance(filesystem, pafs.PyFileSystem) and isinstance(filesystem.handler, pafs.FSSpecHandler):
+        inner = filesystem.handler.fs
+        if _protocols(inner) & _CONDITIONAL:
+            return inner
+        shown = ", ".join(sorted(_protocols(inner))) or type(inner).__name__
+    elif isinstance(filesystem, pafs.S3FileSystem):
+        return _twin("s3", "s3fs", filesystem.region)
+    elif isinstance(filesystem, pafs.GcsFileSystem):
+        return _twin("gs", "gcsfs", None)
+    else:
+        shown = filesystem.type_name
+    raise StorageError(
+        f"{shown}: this filesystem cannot create a file on the condition that there is none, which a commit needs; "
+        "writing works on local disks, HDFS, S3 (fsspec's s3fs) and Google Cloud Storage (gcsfs)"
+    )
+
+
+@lru_cache(maxsize=8)
+def _twin(protocol: str, package: str, region: str | None) -> Any:
+    """pyarrow's own object stores have no conditional put: the same store by fsspec, with the default credentials."""
+    import fsspec
+
+    options = {"client_kwargs": {"region_name": region}} if region else {}
+    try:
+        return fsspec.filesystem(protocol, **options)
+    except ImportError as error:
+        raise MissingDependency(
+            f"{protocol}://: writing needs a conditional put, which {package} has: pip install {package}, or give "
+            "filesystem= one of fsspec"
+        ) from error
