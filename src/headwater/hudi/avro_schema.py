@@ -382,15 +382,15 @@ def from_arrow(schema: pa.Schema, *, name: str = "record", namespace: str = "") 
 def _record_from(fields: list[pa.Field], name: str, space: str, extra: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"type": "record", "name": name, **{k: v for k, v in extra.items() if v is not None}}
     made["fields"] = [
-        {"name": field.name, "type": _nullable_from(field, f"{space}.{field.name}")}
+        {"name": field.name, "type": _nullable_from(field, field.name, f"{space}.{field.name}")}
         | ({"default": None} if field.nullable else {})
         for field in fields
     ]
     return made
 
 
-def _nullable_from(field: pa.Field, space: str) -> Any:
-    made = _avro_from(field.type, field.name, space)
+def _nullable_from(field: pa.Field, name: str, space: str) -> Any:
+    made = _avro_from(field.type, name, space)
     return ["null", made] if field.nullable and made != "null" else made
 
 
@@ -405,11 +405,12 @@ def _avro_from(dtype: pa.DataType, name: str, space: str) -> Any:
     if pa.types.is_fixed_size_binary(dtype):
         return {"type": "fixed", "name": "fixed", "namespace": space, "size": dtype.byte_width}
     if pa.types.is_map(dtype):
-        return {"type": "map", "values": _nullable_from(dtype.item_field, space)}
+        return {"type": "map", "values": _nullable_from(dtype.item_field, name, space)}
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
-        return {"type": "array", "items": _nullable_from(dtype.value_field, space)}
+        return {"type": "array", "items": _nullable_from(dtype.value_field, name, space)}
     if pa.types.is_struct(dtype):
-        return _record_from([dtype.field(i) for i in range(dtype.num_fields)], name, space, {"namespace": space})
+        # A record's full name is its column's path; what is fixed has a name of its own below that.
+        return _record_from(list(dtype), name, space, {"namespace": space.rpartition(".")[0]})
     raise UnsupportedTable(f"column {name!r} of Arrow type {dtype} has no Avro type")
 
 
@@ -421,3 +422,35 @@ def decimal_width(precision: int) -> int:
     """
     largest: int = 10**precision - 1
     return (largest.bit_length() + 1 + 7) // 8
+
+
+_META_COLUMNS = frozenset(
+    f"_hoodie_{name}"
+    for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name", "operation")
+)
+
+
+def to_avro(schema: pa.Schema, table: str) -> str:
+    """The Avro schema text that Hudi writes for a table's columns, into footers, block headers and commits.
+
+    >>> to_avro(pa.schema([("id", pa.int64())]), "my trips")
+    '{"type":"record","name":"my__trips_record","namespace":"hoodie.my__trips","fields":[{"name":"id","type":["null","long"],"default":null}]}'
+    """
+    name = _avro_name(table)
+    made = from_arrow(schema, name=f"{name}_record", namespace=f"hoodie.{name}")
+    made["fields"] = [_with_doc(field) if field["name"] in _META_COLUMNS else field for field in made["fields"]]
+    return json.dumps(made, separators=(",", ":"), ensure_ascii=False)
+
+
+def _avro_name(text: str) -> str:
+    """A name that Avro allows: a letter or an underscore first, then digits as well; anything else becomes two."""
+    if not text[:1].isascii() or not (text[:1].isalpha() or text[:1] == "_"):
+        text = f"__{text[1:]}"
+    return "".join(char if char.isascii() and (char.isalnum() or char == "_") else "__" for char in text)
+
+
+def _with_doc(field: dict[str, Any]) -> dict[str, Any]:
+    # Hudi gives its own columns an empty doc.
+    return {"name": field["name"], "type": field["type"], "doc": ""} | {
+        k: v for k, v in field.items() if k == "default"
+    }

@@ -114,7 +114,7 @@ class BloomFilter:
         if self.kind == DYNAMIC and self.keys_per_row <= 0:
             raise InvalidArgument("a dynamic bloom filter without a row capacity cannot take keys")
         rows = [bytearray(row) for row in self.rows] or [bytearray(-(-self.bits // 8))]
-        in_last = self.keys_in_last_row
+        in_last = self.keys_in_last_row if self.rows else 0
         start = 0
         while start < len(keys):
             if self.kind == DYNAMIC and in_last >= self.keys_per_row:
@@ -145,18 +145,83 @@ class BloomFilter:
         return found
 
     def _set(self, row: _Bytes, keys: pa.Array | pa.ChunkedArray) -> None:
+        # A byte for each bit while bits are set: many times faster than setting bits that share a byte.
+        flags = np.zeros(len(row) * 8, np.uint8)
         for _, matrix in rows_by_length(keys):
             hasher = _Murmur(matrix)
             value = np.zeros(len(matrix), np.uint32)
             for _ in range(self.hashes):
                 value = hasher.hash(value)
-                at = self._position(value)
-                np.bitwise_or.at(row, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
+                flags[self._position(value)] = 1
+        row |= np.packbits(flags, bitorder="little")
 
     def _position(self, value: _Words) -> _Positions:
-        # Java's remainder has the sign of the dividend, then abs.
-        position: _Positions = np.abs(value.view(np.int32).astype(np.int64)) % self.bits
-        return position
+        # Java's remainder has the sign of the dividend, then abs. numpy divides by one number much faster than it takes
+        # the remainder; unsigned, the magnitude of Java's smallest int has a place.
+        magnitude = np.abs(value.view(np.int32)).view(np.uint32)
+        magnitude -= magnitude // np.uint32(self.bits) * np.uint32(self.bits)
+        return magnitude.astype(np.int64)
+
+
+class BloomBuilder:
+    """The filter of a file's keys, as they come; its size follows their number.
+
+    Hudi gives every file room for 60,000 keys at a rate of 1e-9 (430 KB, 30 hashes), and takes no more than 100,000
+    before it fills rows that are full already. Readers take whatever size a footer holds: here small files have small
+    filters, large ones have filters that still tell something, and eight hashes do for a rate below 1e-6. At most
+    `MOST_KEYS` keys are held.
+
+    >>> builder = BloomBuilder()
+    >>> builder.add(pa.array(["a", "b"]))
+    >>> builder.finish().might_contain(pa.array(["a", "c"])).to_pylist()
+    [True, False]
+    """
+
+    MOST_KEYS = 1 << 20
+
+    def __init__(self) -> None:
+        self._held: list[pa.Array] = []
+        self._count = 0
+        self._filter: BloomFilter | None = None
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Take keys into the filter; nulls are passed over."""
+        for chunk in keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]:
+            chunk = chunk.drop_null()
+            while len(chunk):
+                part = chunk.slice(0, self.MOST_KEYS - self._count)
+                self._held.append(part)
+                self._count += len(part)
+                chunk = chunk.slice(len(part))
+                if self._count == self.MOST_KEYS:
+                    self._empty()
+
+    def finish(self) -> BloomFilter:
+        """The filter of all keys."""
+        if self._held or self._filter is None:
+            self._empty()
+        assert self._filter is not None
+        return self._filter
+
+    def _empty(self) -> None:
+        if self._filter is None:
+            bits, hashes = _shape(max(self._count, 1))
+            self._filter = BloomFilter(DYNAMIC, hashes, bits, (), max(self._count, 1))
+        self._filter = self._filter.add(pa.chunked_array(self._held, pa.string()))
+        self._held, self._count = [], 0
+
+
+_SMALL = 100_000
+_BITS_OF_SMALL, _BITS_OF_LARGE = 43.1328, 12
+_FEWEST_HASHES, _MOST_HASHES = 4, 8
+
+
+def _shape(keys: int) -> tuple[int, int]:
+    """Bits and hashes for so many keys: 43 bits a key as in Hudi, less for those beyond the number that Hudi takes."""
+    bits = math.ceil(max(min(keys, _SMALL) * _BITS_OF_SMALL, keys * _BITS_OF_LARGE))
+    # The best number is 0.69 for each bit that a key has; with 0.42 a third more keys are mistaken, at half the work.
+    hashes = round(bits / keys * 0.42)
+    return bits, min(max(hashes, _FEWEST_HASHES), _MOST_HASHES)
 
 
 class _Murmur:
@@ -185,11 +250,16 @@ class _Murmur:
         """The keys' hashes, each with its own seed."""
         value: _Words = seed ^ self._length
         for word in self._words:
-            value = (value * _M) ^ word
+            value *= _M
+            value ^= word
         if self._tail is not None:
-            value = (value ^ self._tail) * _M
-        value = (value ^ (value >> np.uint32(13))) * _M
-        value ^= value >> np.uint32(15)
+            value ^= self._tail
+            value *= _M
+        shifted = value >> np.uint32(13)
+        value ^= shifted
+        value *= _M
+        np.right_shift(value, np.uint32(15), out=shifted)
+        value ^= shifted
         return value
 
     def only(self, keep: npt.NDArray[np.bool_]) -> _Murmur:

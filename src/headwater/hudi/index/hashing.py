@@ -375,6 +375,10 @@ def rows_by_length(texts: pa.Array | pa.ChunkedArray) -> Iterator[tuple[npt.NDAr
     done = 0
     for offsets, data in _slices(texts):
         lengths = np.diff(offsets)
+        if len(lengths) and len(data) == len(lengths) * lengths[0] and (lengths == lengths[0]).all():
+            yield np.arange(done, done + len(lengths)), data.reshape(len(lengths), int(lengths[0]))
+            done += len(lengths)
+            continue
         for length in np.unique(lengths).tolist():
             rows = np.nonzero(lengths == length)[0]
             places = offsets[rows][:, np.newaxis] + np.arange(length)

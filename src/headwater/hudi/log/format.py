@@ -189,10 +189,21 @@ def write_block(type_: BlockType, headers: Mapping[int, str], content: bytes = b
     >>> len(block), read_block(block, 0, len(block), "f").target_instant
     (68, '001')
     """
-    body = _write_map(headers) + _LONG.pack(len(content)) + content + _write_map({})
-    size = 2 * _INT.size + len(body) + _LONG.size
+    before, after = block_frame(type_, headers, len(content))
+    return b"".join([before, content, after])
+
+
+def block_frame(type_: BlockType, headers: Mapping[int, str], content_length: int) -> tuple[bytes, bytes]:
+    """What stands before and after the content of a block: for contents that are not to be copied.
+
+    >>> [len(part) for part in block_frame(BlockType.DELETE, {Header.INSTANT_TIME: "001"}, 9)]
+    [45, 12]
+    """
+    body = _write_map(headers) + _LONG.pack(content_length)
+    footer = _write_map({})
+    size = 2 * _INT.size + len(body) + content_length + len(footer) + _LONG.size
     start = _START.pack(MAGIC, size, FORMAT_VERSION, int(type_), 0)[: -_INT.size]
-    return b"".join([start, body, _LONG.pack(size + len(MAGIC))])
+    return start + body, footer + _LONG.pack(size + len(MAGIC))
 
 
 def _write_map(entries: Mapping[int, str]) -> bytes:
