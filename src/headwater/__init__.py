@@ -5,8 +5,9 @@ from headwater.hudi.merge import register_merger
 from headwater.spark.session import configure
 from headwater.spec.expressions import col
 from headwater.table import Scan, Table
+from headwater.table import create_table as create
 from headwater.table import open_table as open
 
 __version__ = "0.1.0"
 
-__all__ = ["HeadwaterError", "Scan", "Table", "col", "configure", "open", "register_merger"]
+__all__ = ["HeadwaterError", "Scan", "Table", "col", "configure", "create", "open", "register_merger"]

@@ -86,6 +86,32 @@ def column_names(columns: Any) -> tuple[str, ...] | None:
     return names
 
 
+def some_columns(name: str, value: Any) -> tuple[str, ...]:
+    """One column name or a list of them.
+
+    >>> some_columns("key", "id"), some_columns("key", ["a", "b"])
+    (('id',), ('a', 'b'))
+    """
+    names = (value,) if isinstance(value, str) else column_names(value)
+    if names is None or not all(names):
+        raise InvalidArgument(f"{name}={_brief(value)}; give a column or a list of columns")
+    return names
+
+
+def arrow_schema(name: str, value: Any) -> pa.Schema:
+    """An Arrow schema, or something that has one.
+
+    >>> arrow_schema("schema", pa.table({"id": [1]})).names
+    ['id']
+    """
+    found = value if isinstance(value, pa.Schema) else getattr(value, "schema", None)
+    if isinstance(found, pa.Schema):
+        return found
+    if hasattr(value, "__arrow_c_schema__"):
+        return pa.schema(value)
+    raise WrongType(f"{name}={_shown(value)}; give a pyarrow schema: pa.schema([('id', pa.string()), …])")
+
+
 def record_keys(keys: Any) -> pa.Array:
     """Record keys as texts: an Arrow array that has texts for its values, or any list of texts.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from headwater.plan import PlanStep, ScanPlan, ScanTask
 from headwater.spec.expressions import Expression, bind, to_expression
 from headwater.spec.model import Instant, ReadingMode
 from headwater.storage import Storage
+from headwater.writing import TableWrites
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,9 +48,81 @@ def open_table(path: str | os.PathLike[str], *, metadata: bool = True, filesyste
     return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata))
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table as it was when it was opened. `refresh()` gives it as it is now."""
+def create_table(
+    path: str | os.PathLike[str],
+    *,
+    schema: pa.Schema,
+    key: str | Sequence[str] = (),
+    ordering: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    kind: str = "cow",
+    version: int = 9,
+    merge: str | None = None,
+    index: str | Mapping[str, Any] | None = None,
+    name: str | None = None,
+    key_generator: str | None = None,
+    hive_style: bool = False,
+    url_encode: bool = False,
+    properties: Mapping[str, str] | None = None,
+    filesystem: Any = None,
+) -> Table:
+    """Create an empty table in an empty folder, and open it.
+
+    Parameters
+    ----------
+    schema
+        The columns, without Hudi's own.
+    key
+        The columns that make up the record key; none: each write makes keys up, and rows are never updated.
+    ordering
+        The columns that tell which of two versions of a record is the later one.
+    partition_by
+        The columns whose values are folders.
+    kind
+        `"cow"`: copy on write, `"mor"`: merge on read.
+    version
+        The table version: 6 is read by every Hudi from 0.14 on, 8 from 1.0 on, 9 from 1.1 on.
+    merge
+        `"event_time"`: the version with the higher ordering value wins (the default with `ordering`);
+        `"commit_time"`: the one that was written last.
+    index
+        How writers find records: `"bloom"`, `"simple"`, `"global_bloom"`, `"global_simple"`, `"record_index"`, or
+        `{"bucket": 8}`: keys are hashed to so many file groups in each partition.
+    properties
+        More for `hoodie.properties`, by Hudi's names.
+
+    >>> import tempfile
+    >>> schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
+    >>> table = create_table(tempfile.mkdtemp(), schema=schema, key="id", ordering="ts", partition_by="city")
+    >>> table.version, table.scan().count()
+    (9, 0)
+    """
+    from headwater.hudi.write import create as creation
+    from headwater.hudi.write.options import index_properties
+
+    storage = Storage.at(path, filesystem=filesystem)
+    chosen = name if name is not None else storage.root.rstrip("/").rsplit("/", 1)[-1]
+    creation.create_table(
+        storage,
+        name=chosen,
+        schema=arguments.arrow_schema("schema", schema),
+        record_key=arguments.some_columns("key", key),
+        ordering=arguments.some_columns("ordering", ordering),
+        partition_by=arguments.some_columns("partition_by", partition_by),
+        kind="mor" if arguments.one_of("kind", kind, ("cow", "mor")) == "mor" else "cow",
+        version=version,
+        merge_mode=merge,
+        key_generator=key_generator,
+        hive_style=arguments.flag("hive_style", hive_style),
+        url_encode=arguments.flag("url_encode", url_encode),
+        properties={**index_properties(index), **(properties or {})},
+    )
+    return Table(HudiTable.open(storage))
+
+
+@dataclass
+class Table(TableWrites):
+    """A table as it was when it was opened, or last written to here. `refresh()` gives it as it is now."""
 
     hudi: HudiTable
 
@@ -104,7 +177,7 @@ class Table:
         kinds = {"snapshot": ReadingMode.SNAPSHOT, "read_optimized": ReadingMode.SNAPSHOT_READ_OPTIMIZED}
         chosen = kinds[arguments.one_of("mode", mode, kinds, "; for ranges use incremental() or changes()")]
         names = arguments.column_names(columns)
-        return Scan(self, chosen, _expression(filter), names, as_of, None, None, limit, memory, threads)
+        return Scan(self._as_it_is(), chosen, _expression(filter), names, as_of, None, None, limit, memory, threads)
 
     def incremental(
         self,
@@ -129,7 +202,7 @@ class Table:
             `"best_effort"`: answer from the files that are left, as Hudi 1.x does. Rows may be missing then.
         """
         return Scan(
-            self,
+            self._as_it_is(),
             ReadingMode.INCREMENTAL,
             _expression(filter),
             arguments.column_names(columns),
@@ -153,7 +226,13 @@ class Table:
         threads: int | None = None,
     ) -> Scan:
         """Each change made after `start`, up to and with `end`: its operation, and the row before and after it."""
-        return Scan(self, ReadingMode.CDC, _expression(filter), None, None, start, end, limit, memory, threads)
+        return Scan(
+            self._as_it_is(), ReadingMode.CDC, _expression(filter), None, None, start, end, limit, memory, threads
+        )
+
+    def _as_it_is(self) -> Table:
+        """For a scan, which goes on seeing this state when the table is written to."""
+        return Table(self.hudi)
 
     @property
     def record_index(self) -> HudiRecordIndex:

@@ -152,7 +152,7 @@ class LogReader:
         for raw in read_data_parts(block, physical or written.names[:1], most_bytes=most, records=records):
             rows = conform(raw, schema, renames)
             count = rows.num_rows
-            deleted = self._deleted(rows, raw, markers)
+            deleted = marked_deleted(self.rules, rows, raw.select(markers))
             ordering = ordering_values(self.rules, [rows.column(name) for name in self.rules.ordering_fields])
             absent = {}
             if block.is_partial:
@@ -164,7 +164,7 @@ class LogReader:
                 _positions(block, start, count) if by_position else None,
                 ordering,
                 deleted,
-                deleted & _is_default(ordering),
+                deleted & lacks_ordering(ordering),
                 np.zeros(count, bool),
                 absent,
             )
@@ -187,18 +187,6 @@ class LogReader:
         if self.config.populate_meta_fields:
             return rows.column("_hoodie_record_key")
         return record_keys(self.config, rows)
-
-    def _deleted(self, rows: pa.Table, raw: pa.Table, markers: Sequence[str]) -> Flags:
-        deleted = np.zeros(rows.num_rows, bool)
-        if IS_DELETED in markers and pa.types.is_boolean(raw.schema.field(IS_DELETED).type):
-            deleted |= _flags(pc.fill_null(raw.column(IS_DELETED), False))
-        if OPERATION in markers:
-            chosen = pc.is_in(raw.column(OPERATION), value_set=pa.array(_DELETE_OPERATIONS))
-            deleted |= _flags(chosen)
-        if self.rules.delete_field is not None:
-            text = pc.cast(rows.column(self.rules.delete_field), pa.string())
-            deleted |= _flags(pc.fill_null(pc.equal(text, self.rules.delete_marker), False))
-        return deleted
 
     def _deletes(self, block: LogBlock, target: pa.Schema, *, by_position: bool) -> LogRows:
         deletes = read_delete_block(block)
@@ -255,7 +243,20 @@ def _flags(column: pa.ChunkedArray | pa.Array) -> Flags:
     return found
 
 
-def _is_default(ordering: tuple[pa.ChunkedArray, ...]) -> Flags | np.bool_:
+def marked_deleted(rules: MergeRules, rows: pa.Table, markers: pa.Table) -> Flags:
+    """Rows that say of themselves that they delete their record (facts 6.3); `markers` are columns as written."""
+    deleted = np.zeros(rows.num_rows, bool)
+    if IS_DELETED in markers.column_names and pa.types.is_boolean(markers.schema.field(IS_DELETED).type):
+        deleted |= _flags(pc.fill_null(markers.column(IS_DELETED), False))
+    if OPERATION in markers.column_names:
+        deleted |= _flags(pc.is_in(markers.column(OPERATION), value_set=pa.array(_DELETE_OPERATIONS)))
+    if rules.delete_field is not None:
+        text = pc.cast(rows.column(rules.delete_field), pa.string())
+        deleted |= _flags(pc.fill_null(pc.equal(text, rules.delete_marker), False))
+    return deleted
+
+
+def lacks_ordering(ordering: tuple[pa.ChunkedArray, ...]) -> Flags | np.bool_:
     """Hudi's "no ordering value" is the int 0, and null becomes it."""
     if not ordering:
         return np.bool_(True)

@@ -1,0 +1,194 @@
+"""Rows on their way in: brought to the table's columns, checked, and given their keys and partitions.
+
+All that can be refused by the rows themselves is refused here, before anything is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater import arguments
+from headwater.errors import ColumnNotFound, WriteRefused
+from headwater.hudi.java_text import java_text
+from headwater.hudi.keys import record_keys
+from headwater.hudi.merge.log_rows import IS_DELETED, OPERATION, marked_deleted
+from headwater.hudi.merge.rules import MergeRules, merge_rules
+from headwater.hudi.schema import META_COLUMNS
+from headwater.hudi.table import HudiTable
+from headwater.hudi.write.batch import Batch
+from headwater.hudi.write.execution import Job
+from headwater.hudi.write.input import to_table
+from headwater.hudi.write.options import WriteOptions
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns that a write brings, against those of the table."""
+
+    table: HudiTable
+    schema: pa.Schema
+    """The table's columns after the write."""
+    given: tuple[str, ...]
+    partial: bool
+    rules: MergeRules
+
+    @classmethod
+    def of(cls, table: HudiTable, incoming: pa.Schema, *, partial: bool = False) -> Shape:
+        """Bring the two together; what would corrupt the table is refused."""
+        rules = merge_rules(table.config)
+        user = pa.schema([f for f in incoming if f.name not in META_COLUMNS])
+        known = pa.schema([f for f in table.schema.arrow if f.name not in META_COLUMNS])
+        _refuse_missing(table, user, rules)
+        return cls(table, reconciled(known, user), tuple(user.names), partial, rules)
+
+    @classmethod
+    def of_table(cls, table: HudiTable) -> Shape:
+        """Rows that have the table's own columns."""
+        known = pa.schema([f for f in table.schema.arrow if f.name not in META_COLUMNS])
+        return cls(table, known, tuple(known.names), False, merge_rules(table.config))
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """Columns that keep their stored values."""
+        return frozenset(self.schema.names) - set(self.given) if self.partial else frozenset()
+
+    @property
+    def makes_keys(self) -> bool:
+        """Whether the table has no record key of its own."""
+        return not self.table.config.record_key_fields
+
+    def refuse_made_up_keys(self, what: str) -> None:
+        """Rows of a table that makes up a key for each cannot be looked for."""
+        if self.makes_keys:
+            raise WriteRefused(
+                f"{self.table.storage.uri}: {what} looks for record keys, and this table makes up one for each row; "
+                "use insert, or update, delete and merge with conditions on columns"
+            )
+
+    def job(self, name: str, options: WriteOptions, *, replaces: bool = False, hudi_name: str | None = None) -> Job:
+        """The write that brings these columns."""
+        return Job(name, self.schema, options, self.rules, replaces, self.absent, hudi_name)
+
+    @cached_property
+    def _nullable(self) -> pa.Schema:
+        return pa.schema([f.with_nullable(True) for f in self.schema])
+
+    def batch_of(self, rows: pa.Table, *, keys: pa.Array | None = None) -> Batch:
+        """Rows in the table's columns, each with its key, its partition and its ordering value.
+
+        Where the table makes keys up they are empty until the write has its instant (`keyed`). `keys` are given where
+        the rows are stored ones.
+        """
+        made = conformed(rows, self._nullable)
+        count = made.num_rows
+        if keys is None:
+            keys = pa.repeat("", count) if self.makes_keys else self.keys_of(made)
+        markers = rows.select([name for name in (IS_DELETED, OPERATION) if name in rows.column_names])
+        deleted = marked_deleted(self.rules, made, markers)
+        self._refuse_nulls(made, keys)
+        return Batch.of(made, keys, self.partitions_of(made), self.rules, deleted)
+
+    def keyed(self, batch: Batch, instant: str, first: int) -> Batch:
+        """The batch with the keys that this write makes up; the same batch where rows have their own."""
+        if not self.makes_keys:
+            return batch
+        numbers = pa.array(np.arange(first, first + len(batch))).cast(pa.string())
+        return replace(batch, keys=pc.binary_join_element_wise(f"{instant}_0_", numbers, ""))
+
+    def keys_of(self, rows: pa.Table) -> pa.Array:
+        """The record key of each row."""
+        return one_array(record_keys(self.table.config, rows))
+
+    def partitions_of(self, rows: pa.Table) -> pa.Array:
+        """The partition path of each row."""
+        config = self.table.config
+        if not config.partition_fields:
+            return pa.repeat("", rows.num_rows)
+        parts = []
+        for name in config.partition_fields:
+            text = java_text(one_array(rows.column(name)))
+            parts.append(pc.binary_join_element_wise(f"{name}=" if config.hive_style else "", text, ""))
+        return pc.binary_join_element_wise(*parts, "/") if len(parts) > 1 else parts[0]
+
+    def _refuse_nulls(self, rows: pa.Table, keys: pa.Array) -> None:
+        config, uri = self.table.config, self.table.storage.uri
+        for role, names in (("partition", config.partition_fields), ("ordering", self._ordering)):
+            for name in names:
+                nulls = rows.column(name).null_count if name in rows.column_names else 0
+                if nulls:
+                    raise WriteRefused(
+                        f"{uri}: {nulls:,} rows have no {name}, the table's {role} column; give them one"
+                    )
+        if keys.null_count or (pc.any(pc.equal(keys, "")).as_py() and not self.makes_keys):
+            raise WriteRefused(
+                f"{uri}: rows have no record key ({', '.join(config.record_key_fields)}); give each row one"
+            )
+
+    @property
+    def _ordering(self) -> tuple[str, ...]:
+        return self.rules.ordering_fields if self.rules.by_event_time else ()
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in a schema's columns, order and types; columns that they lack are null."""
+    columns = []
+    for field in schema:
+        at = rows.schema.get_field_index(field.name)
+        columns.append(pa.nulls(rows.num_rows, field.type) if at < 0 else rows.column(at).cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def reconciled(known: pa.Schema, incoming: pa.Schema) -> pa.Schema:
+    return pa.schema([*known, *(f for f in incoming if f.name not in known.names)])
+
+
+def keys_to_delete(table: HudiTable, keys: Any) -> tuple[pa.Array, pa.Array | None]:
+    """Record keys, and their partitions where the rows tell."""
+    if isinstance(keys, pa.Array | pa.ChunkedArray) or (
+        isinstance(keys, list | tuple | set | frozenset) and all(isinstance(key, str) for key in keys)
+    ):
+        return arguments.record_keys(sorted(keys) if isinstance(keys, set | frozenset) else keys), None
+    rows = to_table(keys)
+    shape = Shape.of_table(table)
+    shape.refuse_made_up_keys("delete by key")
+    wanted = [name for name in table.config.record_key_fields if name not in rows.column_names]
+    if wanted:
+        raise ColumnNotFound(f"keys: no column {', '.join(wanted)}; give the key columns, or the keys as texts")
+    has_partition = all(name in rows.column_names for name in table.config.partition_fields)
+    names = [*table.config.record_key_fields, *(table.config.partition_fields if has_partition else ())]
+    typed = conformed(
+        rows, pa.schema([table.schema.arrow.field(name).with_nullable(True) for name in dict.fromkeys(names)])
+    )
+    found = shape.keys_of(typed)
+    if found.null_count:
+        raise WriteRefused("keys: rows without a key name no record; leave them out")
+    return found, shape.partitions_of(typed) if has_partition else None
+
+
+def _refuse_missing(table: HudiTable, incoming: pa.Schema, rules: MergeRules) -> None:
+    config = table.config
+    for role, names in (
+        ("record key", config.record_key_fields),
+        ("partition", config.partition_fields),
+        ("ordering", rules.ordering_fields),
+    ):
+        missing = [name for name in names if name.split(".")[0] not in incoming.names]
+        if missing:
+            raise ColumnNotFound(
+                f"{table.storage.uri}: the rows have no column {', '.join(missing)}, the table's {role}; they have: "
+                f"{', '.join(incoming.names)}"
+            )
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

@@ -1,0 +1,170 @@
+"""What a table should hold, told in plain Python: dictionaries and one record at a time, no Arrow, no files.
+
+A record of a merge-on-read table is a base row and what its log adds up to; Hudi's rules decide between the two when it
+is read (facts 6.1, 15.1). A record of a copy-on-write table is its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Place = tuple[str, str]
+"""Partition and key."""
+
+
+class Version(NamedTuple):
+    """A version in a log: a row, or a delete (which may lack an ordering value)."""
+
+    ts: int | None
+    row: Row | None
+
+
+@dataclass(frozen=True)
+class Record:
+    base: Row | None = None
+    log: Version | None = None
+
+
+@dataclass
+class Commit:
+    """What one commit did: rows that it wrote, and the table before and after."""
+
+    written: list[Row]
+    before: dict[Place, Row]
+    after: dict[Place, Row]
+    replaced: set[Place] = field(default_factory=set)
+
+
+@dataclass
+class Model:
+    merge_on_read: bool
+    by_event: bool
+    hashed: bool = False
+    records: dict[Place, Record] = field(default_factory=dict)
+
+    def rows(self) -> dict[Place, Row]:
+        found = {place: self.read(record) for place, record in self.records.items()}
+        return {place: row for place, row in found.items() if row is not None}
+
+    def read(self, record: Record) -> Row | None:
+        base, log = record.base, record.log
+        if log is None:
+            return base
+        if base is None or self._wins(log, base["ts"]):
+            return log.row
+        return base
+
+    def _wins(self, newer: Version, older_ts: int | None) -> bool:
+        return not self.by_event or newer.ts is None or older_ts is None or newer.ts >= older_ts
+
+    def _fold(self, older: Version | None, newer: Version) -> Version:
+        if older is None or not self.by_event:
+            return newer
+        if older.ts is None:
+            return older if newer.row is None else newer
+        return newer if self._wins(newer, older.ts) else older
+
+    def combined(self, rows: Iterable[Row]) -> list[Row]:
+        """One row of a batch for each record."""
+        found: dict[Place, Row] = {}
+        for row in rows:
+            place = place_of(row)
+            if place not in found or not self.by_event or row["ts"] >= found[place]["ts"]:
+                found[place] = row
+        return list(found.values())
+
+    # ------------------------------------------------------------------------------------------------------- writes
+
+    def upsert(self, rows: Iterable[Row]) -> Commit:
+        before = self.rows()
+        written = []
+        for row in self.combined(rows):
+            deletes = bool(row.get("_hoodie_is_deleted"))
+            version = Version(row["ts"], None if deletes else stored(row))
+            if self._apply(place_of(row), version) and not deletes:
+                written.append(stored(row))
+        return Commit(written, before, self.rows())
+
+    def _apply(self, place: Place, version: Version) -> bool:
+        """One version of a record comes in; whether a row of it was written."""
+        known = self.records.get(place)
+        if known is None:
+            if version.row is None:
+                return False
+            self.records[place] = Record(base=version.row)
+            return True
+        if self.merge_on_read:
+            self.records[place] = replace(known, log=self._fold(known.log, version))
+            return True
+        assert known.base is not None
+        if not self._wins(version, known.base["ts"]):
+            return False
+        if version.row is None:
+            del self.records[place]
+        else:
+            self.records[place] = Record(base=version.row)
+        return True
+
+    def insert_new(self, rows: Iterable[Row]) -> Commit:
+        """Rows whose records do not live; each gets a place of its own."""
+        before = self.rows()
+        written = []
+        for row in self.combined(rows):
+            if place_of(row) not in before and not row.get("_hoodie_is_deleted"):
+                self.records[place_of(row)] = Record(base=stored(row))
+                written.append(stored(row))
+        return Commit(written, before, self.rows())
+
+    def delete(self, places: Iterable[Place]) -> Commit:
+        before = self.rows()
+        for place in places:
+            if place in before:
+                self._apply(place, Version(None, None))
+        return Commit([], before, self.rows())
+
+    def update(self, places: Iterable[Place], values: Row) -> Commit:
+        before = self.rows()
+        written = []
+        for place in places:
+            row = {**before[place], **values}
+            if self._apply(place, Version(row["ts"], row)):
+                written.append(row)
+        return Commit(written, before, self.rows())
+
+    def overwrite(self, rows: list[Row], partitions: Iterable[str] | None) -> Commit:
+        """All rows of some partitions, or of all, go; the given ones come."""
+        before = self.rows()
+        gone = {p for p in self.records if partitions is None or p[0] in set(partitions)}
+        for place in gone:
+            del self.records[place]
+        for row in rows:
+            self.records[place_of(row)] = Record(base=stored(row))
+        return Commit([stored(row) for row in rows], before, self.rows(), gone & before.keys())
+
+
+def place_of(row: Row) -> Place:
+    return row["city"], row["id"]
+
+
+def stored(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name != "_hoodie_is_deleted"}
+
+
+def changes(commit: Commit) -> list[tuple[str, Row | None, Row | None]]:
+    """What a reader of changes should be told, but for updates that changed nothing."""
+    found: list[tuple[str, Row | None, Row | None]] = []
+    for place in commit.before.keys() | commit.after.keys():
+        old, new = commit.before.get(place), commit.after.get(place)
+        if place in commit.replaced:
+            found.append(("d", old, None))
+            old = None
+        if old is None and new is not None:
+            found.append(("i", None, new))
+        elif old is not None and new is None:
+            found.append(("d", old, None))
+        elif old is not None and old != new:
+            found.append(("u", old, new))
+    return found
