@@ -71,3 +71,16 @@ def rows(frame: DataFrame) -> pa.Table:
 def executed_plan(frame: DataFrame) -> Any:
     """The physical plan, before it runs adaptively."""
     return frame._jdf.queryExecution().executedPlan()
+
+
+def scan_metrics(frame: DataFrame) -> dict[str, int]:
+    """The metrics of the scans of a query without a shuffle, which is run for them."""
+    frame._jdf.collectToPython()
+    found: dict[str, int] = {}
+    leaves = executed_plan(frame).collectLeaves()
+    for index in range(leaves.size()):
+        metrics = leaves.apply(index).metrics().iterator()
+        while metrics.hasNext():
+            entry = metrics.next()
+            found[str(entry._1())] = found.get(str(entry._1()), 0) + int(entry._2().value())
+    return found

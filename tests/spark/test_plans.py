@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from tests.fixtures.suites import FixtureTable, tables
-from tests.spark.session import executed_plan, load, rows, spark, using
+from tests.spark.session import executed_plan, load, rows, scan_metrics, spark, using
 
 import headwater
 
@@ -131,6 +131,22 @@ def test_evolved_tables_are_columnar(table: FixtureTable) -> None:
     assert rows(frame).num_rows == headwater.open(table.path()).scan().count()
 
 
+@pytest.mark.parametrize("table", EVOLVED, ids=lambda table: table.name)
+def test_plan_says_which_files_are_left_to_the_sidecar(table: FixtureTable) -> None:
+    """The footers decide on the executors; the commits' schemas foretell it."""
+    frame = load(spark(), str(table.path()))
+    told = re.findall(r"(\d+) (?:parquet|positional) \(left to the sidecar: ", slices(frame))
+    streamed = re.findall(r"(\d+) stream", slices(frame))
+    assert scan_metrics(frame)["slices_by_sidecar"] == sum(map(int, (*told, *streamed)))
+
+
+def slices(frame: DataFrame) -> str:
+    """How a plan says that slices are read."""
+    found = re.search(r"; slices: (.*?); slices_total", plan_text(frame))
+    assert found is not None
+    return found[1]
+
+
 # -- Phase 5: columns ------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +178,32 @@ def test_limit_is_pushed(partitioned: FixtureTable) -> None:
     frame = load(spark(), str(partitioned.path())).limit(2)
     assert "limit: 2" in plan_text(frame)
     assert rows(frame).num_rows == 2
+
+
+def test_first_rows_of_an_order_are_pushed(partitioned: FixtureTable) -> None:
+    _, name = partition_filter(partitioned)
+    frame = load(spark(), str(partitioned.path()), mode="read_optimized").orderBy(f"{name}").limit(1)
+    text = plan_text(frame)
+    assert re.search(rf"first rows, partially pushed: 1 by {name} ASC NULLS FIRST", text), text
+    assert re.search(r"TakeOrderedAndProject\(limit=1", text), "Spark does its part again"
+    assert re.search(r"skipped_by_(partition|statistics): [1-9]", text), text
+    everything = load(spark(), str(partitioned.path()), mode="read_optimized").select(name)
+    assert [row[name] for row in frame.collect()] == sorted(row[0] for row in everything.collect())[:1]
+
+
+@pytest.mark.parametrize("order", ["length({key}), {name}", "{name} || 'x'"])
+def test_order_by_an_expression_is_sparks(partitioned: FixtureTable, order: str) -> None:
+    _, name = partition_filter(partitioned)
+    load(spark(), str(partitioned.path())).createOrReplaceTempView("ordered")
+    columns = order.format(key="_hoodie_record_key", name=name)
+    text = plan_text(spark().sql(f"SELECT * FROM ordered ORDER BY {columns} LIMIT 2"))
+    assert "first rows" not in text
+
+
+def test_first_rows_behind_a_filter_of_sparks_are_not_pushed(partitioned: FixtureTable) -> None:
+    _, name = partition_filter(partitioned)
+    frame = load(spark(), str(partitioned.path())).where("crc32(_hoodie_record_key) > 5").orderBy(name).limit(1)
+    assert "first rows" not in plan_text(frame)
 
 
 def test_metadata_columns(partitioned: FixtureTable) -> None:

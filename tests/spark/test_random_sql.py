@@ -1,4 +1,4 @@
-"""Filters, projections, aggregates and limits in Spark SQL give, by every path, what Spark gives on the whole rows.
+"""Filters, projections, aggregates, orders and limits in SQL give, by every path, what Spark gives on the whole rows.
 
 The judge is Spark itself on a data frame that holds the table's rows: nothing is pushed down there. Queries come from a
 seed; HEADWATER_FILTER_SEED=<number> runs others, HEADWATER_SQL_QUERIES=<number> more of them.
@@ -76,6 +76,27 @@ def aggregates(place: Place, whole: pa.Table, partitions: list[str]) -> Iterator
         )
 
 
+def orders(place: Place, whole: pa.Table, partitions: list[str]) -> Iterator[tuple[list[str], str, int, int]]:
+    """Columns, an order by all of them (so that it is certain), a limit and an offset."""
+    draw = random.Random(place.seed("orders"))
+    simple = [f.name for f in whole.schema if not pa.types.is_nested(f.type)]
+    for first in [*partitions[:1], *draw.sample(simple, min(QUERIES, len(simple)))]:
+        names = list(dict.fromkeys([first, *draw.sample(simple, 1), "_hoodie_record_key"]))
+        ways = [
+            f"{quote_name(name)} {draw.choice(['ASC', 'DESC'])} NULLS {draw.choice(['FIRST', 'LAST'])}"
+            for name in names
+        ]
+        yield names, ", ".join(ways), draw.choice([1, 2, 7, max(1, whole.num_rows)]), draw.choice([0, 0, 1])
+
+
+def ordered(frame: DataFrame, names: list[str], order: str, limit: int, offset: int) -> list[str]:
+    """The first rows, in their order."""
+    frame.createOrReplaceTempView("unordered")
+    shown = ", ".join(map(quote_name, names))
+    asked = f"SELECT {shown} FROM unordered ORDER BY {order} LIMIT {limit} OFFSET {offset}"
+    return [repr(row) for row in rows(frame.sparkSession.sql(asked)).to_pylist()]
+
+
 @pytest.mark.parametrize("place", chosen())
 def test_queries(place: Place, tmp_path: Path) -> None:
     session = spark()
@@ -104,6 +125,13 @@ def test_queries(place: Place, tmp_path: Path) -> None:
                     continue
             if got != expected:
                 found.append(f"{way}: {label}: {list(got - expected)[:2]} instead of {list(expected - got)[:2]}")
+    for names, order, limit, offset in orders(place, whole, partitions):
+        wanted = ordered(plain, names, order, limit, offset)
+        for way in PATHS:
+            with using(way) as reading:
+                first = ordered(load(reading, path), names, order, limit, offset)
+            if first != wanted:
+                found.append(f"{way}: ORDER BY {order} LIMIT {limit} OFFSET {offset}: {first[:3]}, not {wanted[:3]}")
     everything = Counter(map(repr, whole.to_pylist()))
     for way in PATHS:
         with using(way) as reading:

@@ -16,6 +16,7 @@ from headwater.hudi.avro_schema import to_arrow
 from headwater.hudi.evolution import Renames
 from headwater.hudi.properties import META_FOLDER
 from headwater.hudi.timeline import HudiTimeline
+from headwater.spec.model import Instant
 
 META_COLUMNS = (
     "_hoodie_commit_time",
@@ -62,6 +63,12 @@ def resolve_schema(timeline: HudiTimeline, as_of: str | None = None) -> TableSch
     if timeline.config.create_schema:
         return _from_json(timeline.config.create_schema, f"{timeline.storage.uri}: hoodie.table.create.schema", None)
     return None
+
+
+def schema_written(timeline: HudiTimeline, instant: Instant) -> pa.Schema | None:
+    """The columns of the files that a commit wrote; None where it does not say."""
+    text = timeline.extra(instant).get("schema")
+    return _from_json(text, f"{timeline.storage.uri}: schema of instant {instant}", None).arrow if text else None
 
 
 def _from_json(text: str, where: str, internal: InternalSchema | None) -> TableSchema:

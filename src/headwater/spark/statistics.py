@@ -6,7 +6,7 @@ Nothing but metadata and a few footers is looked at.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from headwater.hudi.exact import Known, from_metadata_table
 from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.parquet_footer import check_column_chunks
 from headwater.hudi.slice_reader import SliceContext
+from headwater.spark.row_counts import RowCounts
 from headwater.spark.types import to_json
 from headwater.spec.model import FileSlice
 from headwater.spec.statistics import ColumnStatistics
@@ -37,9 +38,18 @@ class _Footer:
     bytes: int
     columns: dict[str, int]
 
+    @property
+    def content(self) -> int:
+        """Bytes of all columns."""
+        return sum(self.columns.values())
+
+    @property
+    def overhead(self) -> int:
+        """Bytes that are no rows: the bloom filter in the footer can be most of a small file."""
+        return max(self.bytes - self.content, 0)
+
     def share(self, names: Sequence[str]) -> float:
-        total = sum(self.columns.values())
-        return sum(self.columns.get(name, 0) for name in names) / total if total else 1.0
+        return sum(self.columns.get(name, 0) for name in names) / self.content if self.content else 1.0
 
 
 _FOOTERS: OrderedDict[str, _Footer | None] = OrderedDict()
@@ -50,27 +60,35 @@ def estimate(
     metadata: MetadataTable | None,
     slices: Sequence[FileSlice],
     columns: Sequence[str],
-    rows_of: Callable[[FileSlice], int | None] = lambda slice_: None,
+    counts: RowCounts,
+    partitions: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The `statistics` of a plan: of the slices that are left, in the columns that are read.
 
-    Rows that logs add or take away are not counted: they are few, or the table wants compaction.
+    Rows that logs insert and delete are counted as far as the commits that wrote them are at hand.
     """
     if not slices:
         return {"bytes": _SMALLEST, "rows": 0, "columns": {}}
     sample = _footer(context, max((s for s in slices if s.base_file is not None), key=_base_bytes, default=None))
     known = _from_metadata(context, metadata, slices, columns)
-    rows = _rows(context, slices, known, sample, rows_of)
-    size = sum(slice_.size for slice_ in slices)
+    rows = _rows(context, slices, known, sample, counts)
+    size = sum(_content(slice_, sample) for slice_ in slices)
     if sample is not None:
         size = int(size * sample.share(columns))
     if not columns:
         size = min(size, (rows or 0) * _ROW_WITHOUT_COLUMNS) or size
-    return {"bytes": max(size, _SMALLEST), "rows": rows, "columns": _columns(slices, known, columns)}
+    found = _columns(slices, known, columns) | _of_partitions(slices, partitions or {}, columns)
+    return {"bytes": max(size, _SMALLEST), "rows": rows, "columns": found}
 
 
 def _base_bytes(slice_: FileSlice) -> int:
     return (slice_.base_file.size or 0) if slice_.base_file is not None else 0
+
+
+def _content(slice_: FileSlice, sample: _Footer | None) -> int:
+    """Bytes of a slice less what is no rows in its base file."""
+    base = _base_bytes(slice_)
+    return slice_.size - (0 if sample is None else min(base, sample.overhead))
 
 
 def _rows(
@@ -78,22 +96,26 @@ def _rows(
     slices: Sequence[FileSlice],
     known: dict[FileSlice, Known],
     sample: _Footer | None,
-    rows_of: Callable[[FileSlice], int | None],
+    counts: RowCounts,
 ) -> int | None:
-    per_byte = sample.rows / sample.bytes if sample is not None and sample.bytes else None
+    if any(slice_.delta_files or (slice_ not in known and counts.of(slice_) is None) for slice_ in slices):
+        counts.learn()
+    per_byte = sample.rows / sample.content if sample is not None and sample.content else None
     total, unknown = 0.0, []
     for slice_ in slices:
-        found = known[slice_].rows if slice_ in known else rows_of(slice_)
-        if found is None:
-            unknown.append(slice_)
-        else:
+        if slice_ in known:
+            total += max(known[slice_].rows + counts.change(slice_), 0)
+        elif (found := counts.estimate(slice_)) is not None:
             total += found
+        else:
+            unknown.append(slice_)
     for slice_ in unknown:
         footer = _footer(context, slice_) if len(unknown) <= _FEW else None
         if footer is not None:
-            total += footer.rows
+            total += max(footer.rows + counts.change(slice_), 0)
         elif per_byte is not None:
-            total += per_byte * (_base_bytes(slice_) or slice_.size)
+            base = _base_bytes(slice_)
+            total += per_byte * (max(base - (sample.overhead if sample else 0), 0) if base else slice_.size)
         else:
             return None
     return round(total)
@@ -122,9 +144,46 @@ def _columns(slices: Sequence[FileSlice], known: dict[FileSlice, Known], columns
                 break
             merged = part if merged is None else merged.merge(part)
         if merged is not None:
-            found[name] = {"nulls": merged.null_count}
+            found[name] = {"nulls": merged.null_count} | _distinct(merged)
             if merged.minimum is not None and merged.maximum is not None:
                 found[name] |= {"min": to_json(merged.minimum), "max": to_json(merged.maximum)}
+    return found
+
+
+def _distinct(statistics: ColumnStatistics) -> dict[str, int]:
+    """How many values there are, where bounds that are values tell it.
+
+    >>> one = ColumnStatistics(7, 7, null_count=0, value_count=3, exact=True)
+    >>> _distinct(one), _distinct(ColumnStatistics(null_count=3, value_count=3)), _distinct(ColumnStatistics(1, 9))
+    ({'distinct': 1}, {'distinct': 0}, {})
+    """
+    if statistics.all_null:
+        return {"distinct": 0}
+    low, high = statistics.minimum, statistics.maximum
+    if not statistics.exact or low is None or high is None:
+        return {}
+    if low == high:
+        return {"distinct": 1}
+    return {"distinct": 2} if isinstance(low, bool) else {}
+
+
+def _of_partitions(
+    slices: Sequence[FileSlice], partitions: Mapping[str, Mapping[str, Any]], columns: Sequence[str]
+) -> dict[str, Any]:
+    """Columns that the partitions' paths tell: all their values are known, whatever logs hold."""
+    chosen = [partitions.get(path, {}) for path in dict.fromkeys(slice_.group.partition for slice_ in slices)]
+    found: dict[str, Any] = {}
+    for name in columns:
+        if not all(name in values for values in chosen):
+            continue
+        values = {each[name] for each in chosen}
+        present = values - {None}
+        found[name] = {"distinct": len(present)} | ({} if None in values else {"nulls": 0})
+        try:
+            if present:
+                found[name] |= {"min": to_json(min(present)), "max": to_json(max(present))}
+        except TypeError:
+            pass  # values without an order have no bounds
     return found
 
 

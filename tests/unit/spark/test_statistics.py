@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.suites import FixtureTable, tables
 
 import headwater
-from headwater.spark import statistics
+from headwater.spark import row_counts, statistics
 from headwater.spark.options import ReadOptions
 from headwater.spark.sidecar.planning import plan
 from headwater.spark.sidecar.tables import OpenTable
@@ -18,8 +18,10 @@ from headwater.spark.types import to_json, to_spark
 COW = [table for table in tables("generated") if table.kind == "COW"]
 
 
-def estimated(table: FixtureTable, columns: int | None = None, **request: Any) -> dict[str, Any]:
-    opened = OpenTable(headwater.open(table.path()), ReadOptions())
+def estimated(
+    table: FixtureTable, columns: int | None = None, *, metadata: bool = True, **request: Any
+) -> dict[str, Any]:
+    opened = OpenTable(headwater.open(table.path(), metadata=metadata), ReadOptions())
     wanted = {"type": "struct", "fields": to_spark(opened.schema)["fields"][:columns]}
     found: dict[str, Any] = plan(opened, {"read_schema": wanted, **request}, "0")["statistics"]
     return found
@@ -38,7 +40,9 @@ def test_rows_and_column_statistics_of_copy_on_write_tables(table: FixtureTable)
     assert found["bytes"] > 0
     for name, told in found["columns"].items():
         column = rows.column(name)
-        assert told["nulls"] == column.null_count
+        assert told.get("nulls", column.null_count) == column.null_count
+        if "distinct" in told:
+            assert told["distinct"] == pc.count_distinct(column).as_py()
         if "min" in told:
             assert [told["min"], told["max"]] == [to_json(pc.min(column).as_py()), to_json(pc.max(column).as_py())]
 
@@ -72,3 +76,56 @@ def test_footer_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     estimated(COW[0])
     monkeypatch.setattr(statistics.pq, "read_metadata", None)
     assert estimated(COW[0])["rows"] is not None
+
+
+def test_distinct_values_of_partition_columns_are_known_despite_logs() -> None:
+    seen = 0
+    for table in tables("generated"):
+        opened = OpenTable(headwater.open(table.path()), ReadOptions())
+        rows = opened.scan.to_arrow()
+        for name, told in estimated(table)["columns"].items():
+            if name in opened.partition_columns and rows.num_rows:
+                assert told["distinct"] >= pc.count_distinct(rows.column(name)).as_py()
+                seen += table.kind == "MOR"
+    assert seen > 10
+
+
+@pytest.mark.parametrize("table", COW, ids=lambda table: table.name)
+def test_rows_of_many_small_files_are_those_that_commits_tell(
+    table: FixtureTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The footer of a small file is mostly a bloom filter: its size says nothing of its rows."""
+    monkeypatch.setattr(statistics, "_FEW", 0)
+    opened = headwater.open(table.path())
+    active = {instant.requested_at for instant in opened.hudi.timeline.commits}
+    if not {path.rsplit(".", 1)[0].rsplit("_", 1)[-1] for path in base_files(table)} <= active:
+        pytest.skip("its commits are archived")
+    assert estimated(table, metadata=False)["rows"] == opened.scan().count()
+
+
+def test_rows_without_commits_are_told_by_the_bytes_that_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_FEW", 0)
+    monkeypatch.setattr(row_counts, "_MOST_BYTES", 0)
+    for table in COW[:10]:
+        rows = headwater.open(table.path()).scan().count()
+        found = estimated(table, metadata=False)["rows"]
+        assert found is None or rows / 3 <= found <= rows * 3, table.name
+
+
+def test_bytes_are_those_of_rows() -> None:
+    """A few rows are a few kilobytes, however large the bloom filter next to them."""
+    for table in COW:
+        if estimated(table)["rows"] is not None and estimated(table)["rows"] < 100:
+            assert estimated(table)["bytes"] < 100_000, table.name
+
+
+def test_rows_of_logs_without_a_base_file_are_estimated() -> None:
+    for table in tables("generated"):
+        opened = headwater.open(table.path())
+        slices = [task.slice for task in opened.scan().plan().tasks]
+        if table.kind == "MOR" and slices and all(one.base_file is None for one in slices):  # type: ignore[union-attr]
+            found = estimated(table)["rows"]
+            assert found is not None
+            assert 0 < found <= 2 * opened.scan().count()
+            return
+    pytest.fail("no table of logs alone")

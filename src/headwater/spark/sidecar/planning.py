@@ -15,14 +15,16 @@ import pyarrow as pa
 from headwater.errors import UnknownMerger
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.bootstrap import is_skeleton
-from headwater.hudi.file_names import parse_base_file
+from headwater.hudi.file_names import BaseFileName, parse_base_file
 from headwater.hudi.slice_reader import HudiSliceReader
-from headwater.hudi.timeline import HudiTimeline
 from headwater.plan import PlanStep, ScanTask
 from headwater.spark.options import ReadOptions
+from headwater.spark.row_counts import RowCounts
 from headwater.spark.sidecar.merging import SliceScan, encode_slice
 from headwater.spark.sidecar.predicates import FULL, Pushed, classify
+from headwater.spark.sidecar.stored_types import StoredTypes
 from headwater.spark.sidecar.tables import OpenTable
+from headwater.spark.sidecar.top_rows import STEP, first_rows
 from headwater.spark.statistics import estimate
 from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
 from headwater.spec.expressions import conjunction
@@ -45,6 +47,10 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
     expressions = [one.expression for one in pushed if one.expression is not None]
     scan = table.scan.where(conjunction(expressions)) if expressions else table.scan
     planned, reader = scan.prepare()
+    decided = all(one.kind == FULL for one in pushed)
+    top = first_rows(table, request["top"], planned, reader) if request.get("top") and decided else None
+    if top is not None:
+        planned, reader = top.narrow(scan, planned, reader)
     read_schema = request["read_schema"]
     reader = reader.project(_own_columns(table, reader, read_schema)).within(_memory(table.options))
     merging = (request.get("reader") or table.options.reader) == "merge"
@@ -53,13 +59,16 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         arrow_schema(read_schema),
         tuple(request.get("metadata_columns") or ()),
         _partition_type(table),
+        table.options.merge_cache,
     )
     partitions, constants = _partitions(planned.tasks)
-    limit = request.get("limit") if all(one.kind == FULL for one in pushed) else None
+    limit = request.get("limit") if decided else None
     counts = RowCounts(table.table.hudi.timeline)
     places = {one["path"]: index for index, one in enumerate(partitions)}
     left = [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)]
-    tasks = _Tasks(reader, places, counts, merging).make(left)
+    native = {name.instant for slice_ in left if (name := _base_name(slice_)) is not None}
+    stored = StoredTypes(table.table.hudi.timeline, () if merging else native)
+    tasks = _Tasks(reader, places, counts, merging, stored, read_schema, constants).make(left)
     if limit is not None:
         tasks = _enough(tasks, reader.context.storage, int(limit))
     return {
@@ -73,12 +82,18 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
             table.table.hudi.metadata,
             left,
             reader.schema.names,
-            counts.of,
+            counts,
+            {task.partition.path: task.partition.as_mapping() for task in planned.tasks},
         ),
         "split_size": table.options.split_size,
         "open_cost": table.options.open_cost,
         "metrics": _metrics(planned.steps, len(tasks)),
-        "description": [*str(replace(planned, schema=reader.schema)).splitlines(), *_ways(tasks)],
+        "bound": None if top is None or top.bound is None else top.bound.to_json(),
+        "description": [
+            *str(replace(planned, schema=reader.schema)).splitlines(),
+            *([] if top is None else [top.description]),
+            *_ways(tasks),
+        ],
     }
 
 
@@ -131,43 +146,32 @@ def _partitions(tasks: Sequence[ScanTask]) -> tuple[list[dict[str, Any]], list[s
     return list(found.values()), known or []
 
 
-class RowCounts:
-    """How many rows base files have, as the commits that wrote them say; the files stay closed."""
-
-    def __init__(self, timeline: HudiTimeline) -> None:
-        self._timeline = timeline
-        self._instants = {instant.requested_at: instant for instant in timeline.commits}
-        self._rows: dict[str, dict[str, int]] = {}
-
-    def of(self, slice_: FileSlice) -> int | None:
-        """The number of rows of a slice that is only a base file; None where it is not known."""
-        base = slice_.base_file
-        if base is None or slice_.delta_files or slice_.instants is not None:
-            return None
-        name = parse_base_file(base.name)
-        return None if name is None else self._written(name.instant).get(base.path)
-
-    def _written(self, requested_at: str) -> dict[str, int]:
-        found = self._rows.get(requested_at)
-        if found is None:
-            instant = self._instants.get(requested_at)
-            known = None if instant is None else self._timeline.known_metadata(instant)
-            found = {} if known is None else {stat.path: stat.num_writes for stat in known.write_stats}
-            self._rows[requested_at] = found
-        return found
+def _base_name(slice_: FileSlice) -> BaseFileName | None:
+    return None if slice_.base_file is None else parse_base_file(slice_.base_file.name)
 
 
 class _Tasks:
     """Makes tasks of slices."""
 
     def __init__(
-        self, reader: HudiSliceReader, partitions: Mapping[str, int], counts: RowCounts, merging: bool
+        self,
+        reader: HudiSliceReader,
+        partitions: Mapping[str, int],
+        counts: RowCounts,
+        merging: bool,
+        stored: StoredTypes,
+        wanted: Mapping[str, Any],
+        constants: Sequence[str],
     ) -> None:
         self._reader = reader
         self._partitions = partitions
         self._counts = counts
         self._merging = merging
+        self._stored = stored
+        self._wanted = wanted
+        self._constants = constants
         self._renames: dict[str, list[dict[str, Any]]] = {}
+        self._verdicts: dict[str, str] = {}
 
     def make(self, slices: Sequence[FileSlice]) -> list[dict[str, Any]]:
         return [self._task(number, slice_) for number, slice_ in enumerate(slices)]
@@ -175,8 +179,10 @@ class _Tasks:
     def _task(self, number: int, slice_: FileSlice) -> dict[str, Any]:
         how, why = self._how(slice_)
         base = slice_.base_file
-        name = None if base is None else parse_base_file(base.name)
+        name = _base_name(slice_)
         instant = slice_.base_instant if name is None else name.instant
+        if not why and name is not None:
+            why = self._verdict(instant)
         return {
             "id": number,
             "how": how,
@@ -206,6 +212,15 @@ class _Tasks:
         if slice_.instants is not None:
             return "stream", "a range of commits"
         return ("positional", "") if slice_.delta_files else ("parquet", "")
+
+    def _verdict(self, instant: str) -> str:
+        """What the footer of a native file will say to executors, as far as its commit tells."""
+        found = self._verdicts.get(instant)
+        if found is None:
+            renames = {tuple(one["column"]): one["file"] for one in self._renames_at(instant)}
+            reason = self._stored.why_not(instant, self._wanted, renames, self._constants)
+            found = self._verdicts[instant] = f"left to the sidecar: {reason}" if reason else ""
+        return found
 
     def _size(self, path: str, size: int | None) -> int:
         if size is not None:
@@ -248,7 +263,7 @@ def _metrics(steps: Sequence[PlanStep], kept: int) -> dict[str, int]:
             found["slices_total"] = step.total
         elif step.name in ("prune partitions", "prune by partition statistics"):
             found["skipped_by_partition"] += step.skipped
-        elif step.name == "prune by column statistics":
+        elif step.name in ("prune by column statistics", STEP):
             found["skipped_by_statistics"] += step.skipped
         elif step.unit == "slices":
             found["skipped_by_index"] += step.skipped

@@ -42,6 +42,7 @@ final class HeadwaterScan
   private final StructType metadata;
   private final HeadwaterScanBuilder.Pushed pushed;
   private final Integer limit;
+  private final HeadwaterScanBuilder.FirstRows firstRows;
   private final ObjectNode request;
   private final String aggregate;
   private final List<Predicate> runtime = new ArrayList<>();
@@ -56,8 +57,9 @@ final class HeadwaterScan
       StructType metadata,
       HeadwaterScanBuilder.Pushed pushed,
       Integer limit,
+      HeadwaterScanBuilder.FirstRows firstRows,
       ObjectNode request) {
-    this(table, options, required, data, metadata, pushed, limit, request, null, null);
+    this(table, options, required, data, metadata, pushed, limit, firstRows, request, null, null);
   }
 
   /** A scan whose rows are partial aggregates, made by the sidecars of the executors. */
@@ -65,7 +67,7 @@ final class HeadwaterScan
       HeadwaterTable table, CaseInsensitiveStringMap options, AggregatePlan aggregate, HeadwaterScanBuilder.Pushed pushed) {
     ScanPlan plan =
         new ScanPlan(aggregate.answer, table.handle().path(), table.schema(), table.partitionType(), aggregate.nanos);
-    return new HeadwaterScan(table, options, aggregate.schema, aggregate.schema, new StructType(), pushed, null, null, plan,
+    return new HeadwaterScan(table, options, aggregate.schema, aggregate.schema, new StructType(), pushed, null, null, null, plan,
         aggregate.description);
   }
 
@@ -77,6 +79,7 @@ final class HeadwaterScan
       StructType metadata,
       HeadwaterScanBuilder.Pushed pushed,
       Integer limit,
+      HeadwaterScanBuilder.FirstRows firstRows,
       ObjectNode request,
       ScanPlan plan,
       String aggregate) {
@@ -87,6 +90,7 @@ final class HeadwaterScan
     this.metadata = metadata;
     this.pushed = pushed;
     this.limit = limit;
+    this.firstRows = firstRows;
     this.request = request;
     this.plan = plan;
     this.aggregate = aggregate;
@@ -114,7 +118,11 @@ final class HeadwaterScan
   @Override
   public synchronized Batch toBatch() {
     if (batch == null) {
-      batch = new HeadwaterBatch(this, required, data, metadata, pushed.partial, limit, grouping());
+      List<Predicate> filters = new ArrayList<>(pushed.partial);
+      if (plan().bound != null) {
+        filters.add(plan().bound);
+      }
+      batch = new HeadwaterBatch(this, required, data, metadata, filters, limit, grouping());
     }
     return batch;
   }
@@ -296,6 +304,9 @@ final class HeadwaterScan
     if (limit != null) {
       text.append("; limit: ").append(limit);
     }
+    if (firstRows != null) {
+      text.append("; first rows, partially pushed: ").append(firstRows);
+    }
     text.append("; slices: ").append(plan().how());
     plan().metrics.forEach((name, value) -> {
       if (name.startsWith("skipped") || name.startsWith("slices")) {
@@ -321,6 +332,7 @@ final class HeadwaterScan
     }
     HeadwaterScan that = (HeadwaterScan) other;
     return table.equals(that.table) && required.equals(that.required) && Objects.equals(limit, that.limit)
+        && Objects.equals(firstRows, that.firstRows)
         && Objects.equals(aggregate, that.aggregate) && runtime.equals(that.runtime)
         && pushed.full.equals(that.pushed.full) && pushed.partial.equals(that.pushed.partial)
         && options.equals(that.options);
@@ -328,6 +340,6 @@ final class HeadwaterScan
 
   @Override
   public int hashCode() {
-    return Objects.hash(table, required, limit, aggregate, pushed.full, pushed.partial);
+    return Objects.hash(table, required, limit, firstRows, aggregate, pushed.full, pushed.partial);
   }
 }

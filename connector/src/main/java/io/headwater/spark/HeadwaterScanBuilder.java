@@ -8,6 +8,9 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
@@ -19,6 +22,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -29,7 +33,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Collects what Spark's optimizer pushes down; which class a filter is of, the sidecar says. */
 final class HeadwaterScanBuilder
     implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownAggregates,
-        SupportsPushDownLimit {
+        SupportsPushDownLimit, SupportsPushDownTopN {
   private final HeadwaterTable table;
   private final CaseInsensitiveStringMap options;
   private final List<Predicate> full = new ArrayList<>();
@@ -37,6 +41,7 @@ final class HeadwaterScanBuilder
   private final List<Predicate> none = new ArrayList<>();
   private StructType required;
   private Integer limit;
+  private FirstRows firstRows;
   private Aggregation asked;
   private AggregatePlan aggregate;
   private AggregatePlan pushedAggregate;
@@ -100,6 +105,17 @@ final class HeadwaterScanBuilder
     return true;
   }
 
+  /** Spark sorts and cuts what comes; the sidecar leaves out slices that cannot hold a row of the answer. */
+  @Override
+  public boolean pushTopN(SortOrder[] orders, int limit) {
+    if (pushedAggregate != null || orders.length == 0 || !(orders[0].expression() instanceof NamedReference)) {
+      return false;
+    }
+    firstRows = new FirstRows(orders, limit);
+    return true;
+  }
+
+  /** Of limits and of first rows alike: Spark does its part again. */
   @Override
   public boolean isPartiallyPushed() {
     return true;
@@ -270,9 +286,12 @@ final class HeadwaterScanBuilder
     } else {
       request.put("limit", limit);
     }
+    if (firstRows != null) {
+      request.set("top", firstRows.json());
+    }
     request.putNull("reader");
     putOptions(request);
-    return new HeadwaterScan(table, options, required, data, metadata, pushed, limit, request);
+    return new HeadwaterScan(table, options, required, data, metadata, pushed, limit, firstRows, request);
   }
 
   /** The three classes of filters, as they stand in {@code explain()}. */
@@ -289,6 +308,54 @@ final class HeadwaterScanBuilder
 
     String describe() {
       return "fully pushed: " + full + ", partially pushed: " + partial + ", not pushed: " + none;
+    }
+  }
+
+  /** {@code ORDER BY … LIMIT}. */
+  static final class FirstRows {
+    private final SortOrder[] orders;
+    private final int limit;
+
+    FirstRows(SortOrder[] orders, int limit) {
+      this.orders = orders.clone();
+      this.limit = limit;
+    }
+
+    private JsonNode json() {
+      ObjectNode top = Json.object().put("limit", limit);
+      ArrayNode sent = top.putArray("orders");
+      for (SortOrder order : orders) {
+        ObjectNode one = sent.addObject();
+        // An order by anything but a column is Spark's; it decides among rows that are equal in the first one.
+        ArrayNode path = one.putArray("column");
+        if (order.expression() instanceof NamedReference) {
+          for (String part : ((NamedReference) order.expression()).fieldNames()) {
+            path.add(part);
+          }
+        }
+        one.put("descending", order.direction() == SortDirection.DESCENDING);
+        one.put("nulls_first", order.nullOrdering() == NullOrdering.NULLS_FIRST);
+      }
+      return top;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+      return other instanceof FirstRows && toString().equals(other.toString());
+    }
+
+    @Override
+    public int hashCode() {
+      return toString().hashCode();
+    }
+
+    @Override
+    public String toString() {
+      List<String> parts = new ArrayList<>();
+      for (SortOrder order : orders) {
+        parts.add(order.expression() + " " + order.direction() + " " + order.nullOrdering());
+      }
+      return limit + " by " + String.join(", ", parts);
     }
   }
 }

@@ -8,6 +8,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.connector.expressions.LiteralValue;
+import org.apache.spark.sql.connector.expressions.filter.Or;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -21,6 +26,8 @@ final class ScanPlan {
   final JsonNode statistics;
   final Long splitSize;
   final Long openCost;
+  /** What the first rows of an order match, for the Parquet reader; null where nothing is known of them. */
+  final Predicate bound;
   final Map<String, Long> metrics = new LinkedHashMap<>();
   final List<String> description = new ArrayList<>();
   final long nanos;
@@ -45,6 +52,7 @@ final class ScanPlan {
     for (StructField field : tableSchema.fields()) {
       fields.put(field.name(), field);
     }
+    this.bound = answer.hasNonNull("bound") ? bound(answer.get("bound"), fields) : null;
     List<Object[]> constantValues = new ArrayList<>();
     List<Object[]> partitionValues = new ArrayList<>();
     for (JsonNode partition : answer.path("partitions")) {
@@ -70,6 +78,18 @@ final class ScanPlan {
               partition < 0 || partition >= partitionValues.size()
                   ? new Object[partitionType.length()] : partitionValues.get(partition)));
     }
+  }
+
+  private static Predicate bound(JsonNode sent, Map<String, StructField> fields) {
+    StructField field = fields.get(Json.text(sent, "column"));
+    Expression[] column = {FieldReference.column(field.name())};
+    Predicate isNull = new Predicate("IS_NULL", column);
+    if (!sent.hasNonNull("value")) {
+      return isNull;
+    }
+    Expression value = new LiteralValue<>(Values.read(sent.get("value"), field.dataType()), field.dataType());
+    Predicate within = new Predicate(Json.text(sent, "op"), new Expression[] {column[0], value});
+    return sent.path("nulls").asBoolean() ? new Or(isNull, within) : within;
   }
 
   /** How many slices are read in which way, and the reasons: for {@code explain()}. */
