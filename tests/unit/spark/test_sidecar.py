@@ -230,7 +230,7 @@ def test_a_plan_has_a_task_for_each_slice(sidecar: Sidecar, trips: Path) -> None
     plan = sidecar.plan(opened)
     own = headwater.open(trips).scan().plan()
     assert len(plan["tasks"]) == len(own.tasks)
-    assert plan["statistics"]["bytes"] == own.bytes
+    assert 0 < plan["statistics"]["bytes"] <= own.bytes
     assert plan["metrics"]["slices_read"] == len(own.tasks)
     assert len(base64.b64decode(plan["scan"])) < 16_000
     for task in plan["tasks"]:
