@@ -73,7 +73,7 @@ class Step:
 class Run:
     """A table and its model, side by side."""
 
-    def __init__(self, folder: str, kind: str, version: int, merge: str) -> None:
+    def __init__(self, folder: str, kind: str, version: int, merge: str, buckets: int | None) -> None:
         self.table: Table = headwater.create(
             folder,
             schema=SCHEMA,
@@ -84,8 +84,9 @@ class Run:
             version=version,
             merge=merge,
             name="model",
+            index=None if buckets is None else {"bucket": buckets},
         )
-        self.model = Model(kind == "mor", merge == "event_time")
+        self.model = Model(kind == "mor", merge == "event_time", buckets)
         self.history: list[Step] = []
 
     def step(self, name: str, given: Any) -> None:
@@ -107,7 +108,8 @@ class Run:
     def bulk_insert(self, batch: list[Row]) -> Any:
         live = self.model.rows()
         new = [row for row in unique(batch) if place_of(row) not in live]
-        return self.table.bulk_insert(frame(new), sort="global"), self.model.insert_new(new)
+        first = not self.table.hudi.timeline.commits
+        return self.table.bulk_insert(frame(new), sort="global"), self.model.insert_new(new, to_files=first)
 
     def delete_keys(self, keys: list[str]) -> Any:
         places = [place for place in self.model.rows() if place[1] in keys]
@@ -200,14 +202,17 @@ def same(found: pa.Table, expected: list[Row]) -> bool:
 @pytest.mark.parametrize("merge", ["event_time", "commit_time"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_any_sequence_of_writes_gives_the_rows_of_the_model(kind: str, version: int, merge: str) -> None:
+@pytest.mark.parametrize("buckets", [None, 2], ids=["files", "buckets"])
+def test_any_sequence_of_writes_gives_the_rows_of_the_model(
+    buckets: int | None, kind: str, version: int, merge: str
+) -> None:
     @settings(
         max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None
     )
     @given(st.lists(steps, min_size=1, max_size=STEPS))
     def run(sequence: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            table = Run(folder, kind, version, merge)
+            table = Run(folder, kind, version, merge, buckets)
             for name, given_ in sequence:
                 table.step(name, given_)
 

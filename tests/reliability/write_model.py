@@ -42,7 +42,9 @@ class Commit:
 class Model:
     merge_on_read: bool
     by_event: bool
-    hashed: bool = False
+    buckets: int | None = None
+    """Of a table with a bucket index: a bucket that exists takes every version of its keys, known or not."""
+    taken: set[tuple[str, int]] = field(default_factory=set)
     records: dict[Place, Record] = field(default_factory=dict)
 
     def rows(self) -> dict[Place, Row]:
@@ -91,13 +93,18 @@ class Model:
     def _apply(self, place: Place, version: Version) -> bool:
         """One version of a record comes in; whether a row of it was written."""
         known = self.records.get(place)
+        if known is None and self.buckets and self.merge_on_read:
+            if version.row is None and self._bucket(place) not in self.taken:
+                return False
+            known = Record()
         if known is None:
             if version.row is None:
                 return False
-            self.records[place] = Record(base=version.row)
+            self._place(place, version.row)
             return True
         if self.merge_on_read:
             self.records[place] = replace(known, log=self._fold(known.log, version))
+            self.taken.add(self._bucket(place))
             return True
         assert known.base is not None
         if not self._wins(version, known.base["ts"]):
@@ -108,13 +115,28 @@ class Model:
             self.records[place] = Record(base=version.row)
         return True
 
-    def insert_new(self, rows: Iterable[Row]) -> Commit:
-        """Rows whose records do not live; each gets a place of its own."""
+    def _place(self, place: Place, row: Row) -> None:
+        self.records[place] = Record(base=row)
+        self.taken.add(self._bucket(place))
+
+    def _bucket(self, place: Place) -> tuple[str, int]:
+        if not self.buckets:
+            return place[0], 0
+        number = 0
+        for letter in place[1]:
+            number = (31 * number + ord(letter)) & 0xFFFFFFFF  # Java's hash of a text, and of a list of that text
+        return place[0], ((31 + number) & 0x7FFFFFFF) % self.buckets
+
+    def insert_new(self, rows: Iterable[Row], *, to_files: bool = False) -> Commit:
+        """Rows whose records do not live; each gets a place of its own. In buckets that is a log, at first a file."""
         before = self.rows()
         written = []
         for row in self.combined(rows):
             if place_of(row) not in before and not row.get("_hoodie_is_deleted"):
-                self.records[place_of(row)] = Record(base=stored(row))
+                if self.buckets and self.merge_on_read and not to_files:
+                    self._apply(place_of(row), Version(row["ts"], stored(row)))
+                else:
+                    self._place(place_of(row), stored(row))
                 written.append(stored(row))
         return Commit(written, before, self.rows())
 
@@ -140,8 +162,9 @@ class Model:
         gone = {p for p in self.records if partitions is None or p[0] in set(partitions)}
         for place in gone:
             del self.records[place]
+        self.taken = {b for b in self.taken if partitions is not None and b[0] not in set(partitions)}
         for row in rows:
-            self.records[place_of(row)] = Record(base=stored(row))
+            self._place(place_of(row), stored(row))
         return Commit([stored(row) for row in rows], before, self.rows(), gone & before.keys())
 
 

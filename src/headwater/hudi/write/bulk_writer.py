@@ -28,7 +28,6 @@ _HELD = 16 * 1024 * 1024
 @dataclass
 class _OpenFile:
     writer: BaseFileWriter
-    task: int
     rows: int
     most_rows: int
     moves: list[pa.Table]
@@ -43,6 +42,8 @@ class BulkWriter:
         Called with the partition and the name of each file before it is made.
     buckets
         Batch → the bucket of each row, where the table is hashed: a bucket is one file, whatever its size.
+    task
+        Which of several writers of the same commit this is.
     """
 
     def __init__(
@@ -50,13 +51,15 @@ class BulkWriter:
         target: Target,
         mark: Callable[[str, str], None],
         buckets: Callable[[Batch], Rows] | None = None,
+        task: int = 0,
     ) -> None:
         self._target = target
         self._mark = mark
         self._buckets = buckets
         self._open: dict[tuple[str, int], _OpenFile] = {}
         self._done: list[Written] = []
-        self._tasks = 0
+        self._task = task
+        self._rows = 0
         self._row_bytes: float | None = None
         self.partitions: set[str] = set()
 
@@ -101,9 +104,10 @@ class BulkWriter:
             taken, rows = rows[:room], rows[room:]
             chosen = pa.array(taken)
             keys = batch.keys.take(chosen)
-            part = self._target.stamped(batch.rows.take(chosen), keys, key[0], file.writer.name, file.task, file.rows)
+            part = self._target.stamped(batch.rows.take(chosen), keys, key[0], file.writer.name, self._task, self._rows)
             file.writer.write(part)
             file.rows += len(taken)
+            self._rows += len(taken)
             if self._target.indexes_records:
                 file.moves.append(self._moves(keys, key[0], file.writer.file_id))
             if file.rows >= file.most_rows:
@@ -112,17 +116,15 @@ class BulkWriter:
     def _start(self, key: tuple[str, int]) -> _OpenFile:
         partition, bucket = key
         file_id = new_file_id() if self._buckets is None else new_bucket_file_id(bucket)
-        name = self._target.base_name(file_id, self._tasks)
+        name = self._target.base_name(file_id, self._task)
         self._mark(partition, name)
         most = self._target.options.target_file_size / (self._row_bytes or 1)
         file = _OpenFile(
             self._target.open_base(partition, name),
-            self._tasks,
             0,
             max(int(most), 1) if self._buckets is None else 2**62,
             [],
         )
-        self._tasks += 1
         self._open[key] = file
         return file
 

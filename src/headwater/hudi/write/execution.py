@@ -78,7 +78,7 @@ class Plan:
 def run(table: HudiTable, job: Job, plan: Callable[[HudiTable, str], Plan | None]) -> WriteResult:
     """Commit what `plan` makes of the table as it then is, given the new instant; None: nothing is to be done."""
     watch = job.watch
-    with _begin(table, job) as write:
+    with begin_job(table, job) as write:
         with watch.phase("plan"):
             made = plan(write.table, write.instant)
         if made is None or not (made.works or made.replaced):
@@ -87,7 +87,7 @@ def run(table: HudiTable, job: Job, plan: Callable[[HudiTable, str], Plan | None
             written = _write_groups(write, job.target(write), made)
         if not written and not made.replaced:
             return job.nothing()
-        return _complete(write, job, written, made.replaced)
+        return complete_job(write, job, written, made.replaced)
 
 
 def run_bulk(
@@ -101,7 +101,7 @@ def run_bulk(
 ) -> WriteResult:
     """Commit new file groups of all batches; `replaced` tells, given the partitions written to, which groups go."""
     watch = job.watch
-    with _begin(table, job) as write:
+    with begin_job(table, job) as write:
         hashed = index(write.table) is IndexKind.BUCKET
         writer = BulkWriter(
             job.target(write),
@@ -118,7 +118,7 @@ def run_bulk(
         gone = {} if replaced is None else replaced(write.table, writer.partitions)
         if not written and not gone:
             return job.nothing()
-        return _complete(write, job, written, gone)
+        return complete_job(write, job, written, gone)
 
 
 def _hasher(table: HudiTable, options: WriteOptions) -> Callable[[Batch], Rows]:
@@ -126,7 +126,8 @@ def _hasher(table: HudiTable, options: WriteOptions) -> Callable[[Batch], Rows]:
     return lambda batch: buckets_of(batch, table, count, options)
 
 
-def _begin(table: HudiTable, job: Job) -> Transaction:
+def begin_job(table: HudiTable, job: Job) -> Transaction:
+    """Take the lock and a new instant for a write."""
     with job.watch.phase("begin"):
         return begin(table, job.action(table), job.operation)
 
@@ -151,7 +152,7 @@ def _names(writers: Sequence[GroupWriter]) -> dict[tuple[str, How], list[str]]:
     return found
 
 
-def _complete(
+def complete_job(
     write: Transaction, job: Job, written: Sequence[Written], replaced: Mapping[str, Sequence[str]]
 ) -> WriteResult:
     files = [one.file for one in written]

@@ -55,6 +55,8 @@ class Target:
     """Columns that the incoming rows do not have and that keep their stored values (a partial update)."""
     indexes_records: bool = False
     """Whether the metadata table wants to know where each record is."""
+    attempt: str = "0-0"
+    """The end of the write token in names of files: two attempts at the same work make files of different names."""
 
     @cached_property
     def file_schema(self) -> pa.Schema:
@@ -83,7 +85,7 @@ class Target:
         return groups_in_pending_compaction(self.table.timeline)
 
     def base_name(self, file_id: str, task: int) -> str:
-        return f"{file_id}_{task}-0-0_{self.instant}.parquet"
+        return f"{file_id}_{task}-{self.attempt}_{self.instant}.parquet"
 
     def open_base(self, partition: str, name: str) -> BaseFileWriter:
         populated = self.table.config.populate_meta_fields
@@ -136,7 +138,7 @@ class GroupWriter:
         file_id = self.work.group.file_id
         if self.work.how is not How.APPEND:
             return self.target.base_name(file_id, self.task)
-        token = f"{self.task}-0-0"
+        token = f"{self.task}-{self.target.attempt}"
         if self.target.table.config.version >= 8:
             return f".{file_id}_{self.target.instant}.log.1_{token}"
         return f".{file_id}_{self._base_instant}.log.{self._next_version}_{token}"

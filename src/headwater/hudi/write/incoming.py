@@ -9,14 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater import arguments
 from headwater.errors import ColumnNotFound, WriteRefused
-from headwater.hudi.java_text import java_text
-from headwater.hudi.keys import record_keys
 from headwater.hudi.merge.log_rows import IS_DELETED, OPERATION, marked_deleted
 from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.schema import META_COLUMNS
@@ -24,6 +20,7 @@ from headwater.hudi.table import HudiTable
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.execution import Job
 from headwater.hudi.write.input import to_table
+from headwater.hudi.write.key_generator import KeyMaker, auto_keys, column_at
 from headwater.hudi.write.options import WriteOptions
 
 
@@ -37,21 +34,24 @@ class Shape:
     given: tuple[str, ...]
     partial: bool
     rules: MergeRules
+    maker: KeyMaker
 
     @classmethod
-    def of(cls, table: HudiTable, incoming: pa.Schema, *, partial: bool = False) -> Shape:
+    def of(cls, table: HudiTable, incoming: pa.Schema, options: WriteOptions, *, partial: bool = False) -> Shape:
         """Bring the two together; what would corrupt the table is refused."""
         rules = merge_rules(table.config)
         user = pa.schema([f for f in incoming if f.name not in META_COLUMNS])
         known = pa.schema([f for f in table.schema.arrow if f.name not in META_COLUMNS])
         _refuse_missing(table, user, rules)
-        return cls(table, reconciled(known, user), tuple(user.names), partial, rules)
+        maker = KeyMaker.of_table(table, options.key_options)
+        return cls(table, reconciled(known, user), tuple(user.names), partial, rules, maker)
 
     @classmethod
-    def of_table(cls, table: HudiTable) -> Shape:
+    def of_table(cls, table: HudiTable, options: WriteOptions) -> Shape:
         """Rows that have the table's own columns."""
         known = pa.schema([f for f in table.schema.arrow if f.name not in META_COLUMNS])
-        return cls(table, known, tuple(known.names), False, merge_rules(table.config))
+        maker = KeyMaker.of_table(table, options.key_options)
+        return cls(table, known, tuple(known.names), False, merge_rules(table.config), maker)
 
     @property
     def absent(self) -> frozenset[str]:
@@ -91,44 +91,34 @@ class Shape:
             keys = pa.repeat("", count) if self.makes_keys else self.keys_of(made)
         markers = rows.select([name for name in (IS_DELETED, OPERATION) if name in rows.column_names])
         deleted = marked_deleted(self.rules, made, markers)
-        self._refuse_nulls(made, keys)
+        self._refuse_nulls(made)
         return Batch.of(made, keys, self.partitions_of(made), self.rules, deleted)
 
     def keyed(self, batch: Batch, instant: str, first: int) -> Batch:
         """The batch with the keys that this write makes up; the same batch where rows have their own."""
         if not self.makes_keys:
             return batch
-        numbers = pa.array(np.arange(first, first + len(batch))).cast(pa.string())
-        return replace(batch, keys=pc.binary_join_element_wise(f"{instant}_0_", numbers, ""))
+        return replace(batch, keys=auto_keys(instant, len(batch), first_row=first))
 
     def keys_of(self, rows: pa.Table) -> pa.Array:
         """The record key of each row."""
-        return one_array(record_keys(self.table.config, rows))
+        return self.maker.keys(rows)
 
     def partitions_of(self, rows: pa.Table) -> pa.Array:
         """The partition path of each row."""
-        config = self.table.config
-        if not config.partition_fields:
-            return pa.repeat("", rows.num_rows)
-        parts = []
-        for name in config.partition_fields:
-            text = java_text(one_array(rows.column(name)))
-            parts.append(pc.binary_join_element_wise(f"{name}=" if config.hive_style else "", text, ""))
-        return pc.binary_join_element_wise(*parts, "/") if len(parts) > 1 else parts[0]
+        return self.maker.partitions(rows)
 
-    def _refuse_nulls(self, rows: pa.Table, keys: pa.Array) -> None:
+    def _refuse_nulls(self, rows: pa.Table) -> None:
         config, uri = self.table.config, self.table.storage.uri
-        for role, names in (("partition", config.partition_fields), ("ordering", self._ordering)):
+        partitions = config.partition_fields if self.maker.kinds else ()
+        for role, names in (("partition", partitions), ("ordering", self._ordering)):
             for name in names:
-                nulls = rows.column(name).null_count if name in rows.column_names else 0
+                nulls = column_at(rows, name, role).null_count
                 if nulls:
                     raise WriteRefused(
-                        f"{uri}: {nulls:,} rows have no {name}, the table's {role} column; give them one"
+                        f"{uri}: {nulls:,} of {rows.num_rows:,} rows have no {name}, the table's {role} column; "
+                        "give them a value or leave them out"
                     )
-        if keys.null_count or (pc.any(pc.equal(keys, "")).as_py() and not self.makes_keys):
-            raise WriteRefused(
-                f"{uri}: rows have no record key ({', '.join(config.record_key_fields)}); give each row one"
-            )
 
     @property
     def _ordering(self) -> tuple[str, ...]:
@@ -148,14 +138,14 @@ def reconciled(known: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     return pa.schema([*known, *(f for f in incoming if f.name not in known.names)])
 
 
-def keys_to_delete(table: HudiTable, keys: Any) -> tuple[pa.Array, pa.Array | None]:
+def keys_to_delete(table: HudiTable, keys: Any, options: WriteOptions) -> tuple[pa.Array, pa.Array | None]:
     """Record keys, and their partitions where the rows tell."""
     if isinstance(keys, pa.Array | pa.ChunkedArray) or (
         isinstance(keys, list | tuple | set | frozenset) and all(isinstance(key, str) for key in keys)
     ):
         return arguments.record_keys(sorted(keys) if isinstance(keys, set | frozenset) else keys), None
     rows = to_table(keys)
-    shape = Shape.of_table(table)
+    shape = Shape.of_table(table, options)
     shape.refuse_made_up_keys("delete by key")
     wanted = [name for name in table.config.record_key_fields if name not in rows.column_names]
     if wanted:
@@ -184,11 +174,3 @@ def _refuse_missing(table: HudiTable, incoming: pa.Schema, rules: MergeRules) ->
                 f"{table.storage.uri}: the rows have no column {', '.join(missing)}, the table's {role}; they have: "
                 f"{', '.join(incoming.names)}"
             )
-
-
-def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

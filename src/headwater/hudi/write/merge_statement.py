@@ -137,7 +137,7 @@ class _MergePlan:
         self.state = state
         self.statement = statement
         self.job = job
-        self.shape = Shape.of_table(state)
+        self.shape = Shape.of_table(state, job.options)
 
     def plan(self) -> Plan | None:
         found, target_rows, source_rows = self._match()

@@ -52,7 +52,7 @@ def upsert(table: HudiTable, data: Any, *, partial: bool = False, options: Optio
     arguments.flag("partial", partial)
     chosen = write_options(table, options)
     rows = to_table(data)
-    shape = Shape.of(table, rows.schema, partial=partial)
+    shape = Shape.of(table, rows.schema, chosen, partial=partial)
     shape.refuse_made_up_keys("upsert")
     job = shape.job("upsert", chosen)
     with job.watch.phase("prepare"):
@@ -73,7 +73,7 @@ def insert(table: HudiTable, data: Any, *, if_present: str = "keep", options: Op
     arguments.one_of("if_present", if_present, _IF_PRESENT)
     chosen = write_options(table, options)
     rows = to_table(data)
-    shape = Shape.of(table, rows.schema)
+    shape = Shape.of(table, rows.schema, chosen)
     if if_present != "keep":
         shape.refuse_made_up_keys(f"insert with if_present={if_present!r}")
     job = shape.job("insert", chosen)
@@ -140,7 +140,7 @@ def update(
         bind(where, table.schema.arrow)
 
     def plan(state: HudiTable, instant: str) -> Plan | None:
-        shape = Shape.of_table(state)
+        shape = Shape.of_table(state, chosen)
         bound = None if where is None else bind(where, state.schema.arrow)
         found = find_rows(state, slices_for(state, bound), columns=job.schema.names, filter=bound)
         rows = assign(found.rows, values, found.rows, found.rows)
@@ -161,7 +161,7 @@ def delete_keys(table: HudiTable, keys: Any, *, options: Options = None) -> Writ
     name the record of that partition alone.
     """
     chosen = write_options(table, options)
-    wanted, partitions = keys_to_delete(table, keys)
+    wanted, partitions = keys_to_delete(table, keys, chosen)
     job = statement_job(table, "delete", chosen)
 
     def plan(state: HudiTable, instant: str) -> Plan | None:
@@ -223,7 +223,7 @@ def _bulk(
 ) -> WriteResult:
     arguments.one_of("sort", sort, _SORTS)
     reader = to_reader(data)
-    shape = Shape.of(table, reader.schema)
+    shape = Shape.of(table, reader.schema, options)
     hudi_name = "insert_overwrite_table" if replaces == "table" else None
     job = shape.job(name, options, replaces=replaces is not None, hudi_name=hudi_name)
     whole = not isinstance(data, pa.RecordBatchReader) or sort == "global"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,13 @@ INDEX_TYPE = "hoodie.index.type"
 BUCKETS = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS = "hoodie.bucket.index.hash.field"
 BUCKET_ENGINE = "hoodie.index.bucket.engine"
+
+
+_OF_KEYS = (
+    "hoodie.keygen.timebased.",
+    "hoodie.write.complex.keygen.new.encoding",
+    "hoodie.datasource.write.partitionpath.field",
+)
 
 
 class IndexKind(Enum):
@@ -112,6 +119,8 @@ class WriteOptions:
     combine_before_upsert: bool = True
     record_positions: bool = True
     memory: int = 10**9
+    key_options: Mapping[str, str] = field(default_factory=dict)
+    """What the key generator must know and the table does not say."""
 
     @classmethod
     def of(cls, config: TableConfig, given: Mapping[str, Any] | None = None) -> WriteOptions:
@@ -121,15 +130,16 @@ class WriteOptions:
 
     def with_values(self, values: Mapping[str, Any]) -> WriteOptions:
         """These options with some of Hudi's set; an option that has no meaning here is refused."""
-        unknown = sorted(set(values) - _READERS.keys())
+        for_keys = {key: str(value) for key, value in values.items() if key.startswith(_OF_KEYS)}
+        unknown = sorted(set(values) - _READERS.keys() - for_keys.keys())
         if unknown:
             raise InvalidArgument(
                 f"option {', '.join(unknown)} is not known to writes without Spark; known: "
                 f"{', '.join(sorted(_READERS))}"
             )
-        found = self
-        for key, value in values.items():
-            found = replace(found, **_READERS[key](key, str(value)))
+        found = replace(self, key_options={**self.key_options, **for_keys})
+        for key in sorted(values.keys() - for_keys.keys()):
+            found = replace(found, **_READERS[key](key, str(values[key])))
         return found
 
     def moves_with(self, index: IndexKind) -> bool:
