@@ -312,8 +312,8 @@ def names_single_key(table: HudiTable) -> bool | None:
     if len(found) > 1:
         raise WriteRefused(
             f"{table.storage.uri}: some record keys are spelled {name}:value and others as the value alone, as "
-            f"releases of Hudi differ; the same record may be there twice. Rewrite the table, or set {NEW_ENCODING}=false "
-            f"to write {name}:value and true to write the value alone"
+            f"releases of Hudi differ; the same record may be there twice. Rewrite the table, or set "
+            f"{NEW_ENCODING}=false to write {name}:value and true to write the value alone"
         )
     return next(iter(found), None)
 
