@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from tests.fixtures.suites import FixtureTable, tables
-from tests.spark.session import load, rows, spark
+from tests.spark.session import executed_plan, load, rows, spark
 
 import headwater
 
@@ -87,6 +87,59 @@ def test_hudis_own_option_names(warehouse: Path, name: str) -> None:
 def test_columns_in_another_case(warehouse: Path) -> None:
     frame = load(spark(), str(warehouse / "db" / "trips"))
     assert frame.select("_HOODIE_RECORD_KEY").count() == frame.count()
+
+
+@pytest.fixture
+def session_catalog(warehouse: Path) -> Iterator[SparkSession]:
+    """A session whose own catalog is Headwater's, with what other programs left in it."""
+    session = spark().newSession()
+    session.conf.set("spark.sql.catalog.spark_catalog", "io.headwater.spark.HeadwaterSessionCatalog")
+    yield session
+    for name in ("by_headwater", "by_hudi", "by_spark"):
+        session.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def make_by_hudi(session: SparkSession, path: Path) -> None:
+    """The entry that `CREATE TABLE by_hudi USING hudi LOCATION …` of a session with Hudi's jar leaves in the catalog.
+
+    Spark refuses that statement where no source named hudi is on the class path, so another entry is changed.
+    """
+    session.sql(f"CREATE TABLE by_hudi USING headwater LOCATION '{path}'")
+    catalog = session._jsparkSession.sessionState().catalog()
+    entry = catalog.externalCatalog().getTable("default", "by_hudi")
+    fields = [entry.productElement(index) for index in range(entry.productArity())]
+    provider = next(i for i, field in enumerate(fields) if str(getattr(field, "toString", str)()) == "Some(headwater)")
+    fields[provider] = session._jvm.scala.Option.apply("hudi")
+    catalog.externalCatalog().alterTable(entry.copy(*fields))
+
+
+@pytest.mark.parametrize("provider", ["headwater", "hudi"])
+def test_tables_of_the_session_catalog(warehouse: Path, session_catalog: SparkSession, provider: str) -> None:
+    path = warehouse / "db" / "trips"
+    if provider == "hudi":
+        make_by_hudi(session_catalog, path)
+    else:
+        session_catalog.sql(f"CREATE TABLE by_headwater USING headwater LOCATION '{path}'")
+    name = f"by_{provider}"
+    expected = headwater.open(path).scan().to_arrow()
+    frame = session_catalog.table(name)
+    assert frame.columns == expected.column_names
+    assert "slices: " in executed_plan(frame).toString()
+    found = rows(frame)
+    key = "_hoodie_record_key"
+    assert sorted(found.column(key).to_pylist()) == sorted(expected.column(key).to_pylist())
+    for case in traveller().cases:
+        if case.mode == "time_travel":
+            asked = f"SELECT count({key}) FROM {name} VERSION AS OF '{case.opts['as_of']}'"
+            assert counts(session_catalog, asked) == len(case.rows)
+
+
+def test_other_tables_of_the_session_catalog_are_sparks(session_catalog: SparkSession, tmp_path: Path) -> None:
+    session_catalog.sql(f"CREATE TABLE by_spark (id INT) USING parquet LOCATION '{tmp_path / 'plain'}'")
+    session_catalog.sql("INSERT INTO by_spark VALUES (1), (2)")
+    frame = session_catalog.table("by_spark")
+    assert sorted(row.id for row in frame.collect()) == [1, 2]
+    assert "FileScan parquet" in executed_plan(frame).toString()
 
 
 def test_other_tables_are_left_as_they_are(warehouse: Path, tmp_path: Path) -> None:

@@ -105,6 +105,153 @@ def test_sidecars_of_cut_off_tasks_are_used_again(copy: Path) -> None:
     assert len(sidecars(jvm())) <= max(len(before), 3), "sidecars are used again, not left behind"
 
 
+SLOW_READS = """
+import os, time
+from pathlib import Path
+from headwater.hudi.slice_reader import HudiSliceReader
+
+notes, read = Path(os.environ["NOTES"]), HudiSliceReader.open
+
+def first(name):
+    try:
+        os.close(os.open(notes / name, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+def slow(self, slice_):
+    if not (notes / "endless").exists() or not first(f"began-{os.getpid()}"):
+        yield from read(self, slice_)
+        return
+    if (notes / "once").exists() and not first("victim"):
+        yield from read(self, slice_)
+        return
+    (notes / f"{os.getpid()}.parent").write_text(str(os.getppid()))
+    try:
+        (batch, *_) = read(self, slice_)
+        while True:
+            yield batch
+            time.sleep(0.02)
+    finally:
+        (notes / f"ended-{os.getpid()}").touch()
+
+HudiSliceReader.open = slow
+"""
+"""A sidecar that reads endlessly, where the folder of notes says so: a task of it ends by being killed alone."""
+
+
+def run_with_slow_reads(folder: Path, program: str, *arguments: object) -> list[str]:
+    """What a program prints whose sidecars are slow; `notes` is the folder in which they write what they do."""
+    (folder / "slow_reads.py").write_text(SLOW_READS)
+    notes = folder / "notes"
+    notes.mkdir()
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PREAMBLE) + textwrap.dedent(program), str(notes), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path, "NOTES": str(notes)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    return [line for line in done.stdout.splitlines() if line.startswith(("ROWS", "SAID", "KEYS"))]
+
+
+PREAMBLE = """
+    import os, signal, sys, threading, time
+    from pathlib import Path
+    import headwater
+    from pyspark.sql import SparkSession
+
+    def session(master):
+        builder = SparkSession.builder.master(master)
+        for key, value in {
+            "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "600m",
+            "spark.executor.memory": "512m", "spark.headwater.read.reader": "merge",
+            "spark.headwater.sidecar.import": "slow_reads", "spark.sql.files.openCostInBytes": "256m",
+        }.items():
+            builder = builder.config(key, value)
+        made = headwater.configure(builder).getOrCreate()
+        made.sparkContext.setLogLevel("OFF")
+        return made
+
+    def wait_for(what, seconds=60):
+        end = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.05)
+
+    notes, table = Path(sys.argv[1]), sys.argv[2]
+"""
+
+
+def test_task_that_is_killed_ends_its_request_at_once(copy: Path, tmp_path: Path) -> None:
+    """The request is cancelled, not left to run; the process lives on and takes the next one."""
+    program = """
+        spark = session("local[1]")
+        (notes / "endless").touch()
+        def collect():
+            spark.sparkContext.setJobGroup("endless", "", interruptOnCancel=True)
+            try:
+                spark.read.format("headwater").load(table).collect()
+                print("SAID nothing")
+            except Exception as error:
+                print("SAID", "cancelled" if "cancel" in str(error).lower() else error)
+        running = threading.Thread(target=collect)
+        running.start()
+        wait_for(lambda: list(notes.glob("*.parent")))
+        spark.sparkContext.cancelJobGroup("endless")
+        wait_for(lambda: list(notes.glob("ended-*")), 20)
+        running.join()
+        (process,) = [int(file.stem) for file in notes.glob("*.parent")]
+        (notes / "endless").unlink()
+        print("ROWS", len(spark.read.format("headwater").load(table).collect()))
+        os.kill(process, 0)  # an error where it is gone
+        spark.stop()
+    """
+    expected = headwater.open(copy).scan().count()
+    assert run_with_slow_reads(tmp_path, program, copy) == ["SAID cancelled", f"ROWS {expected}"]
+
+
+def test_rows_are_right_after_an_executor_was_lost(tmp_path: Path) -> None:
+    """Killed in the middle of a task; the task is tried again elsewhere, and no row comes twice."""
+    table = Path(shutil.copytree(several_slices().path(), tmp_path / "table"))
+    program = """
+        import shutil, pyspark
+        spark = session("local-cluster[2,1,1024]")
+        work = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId
+        try:
+            (notes / "once").touch()
+            (notes / "endless").touch()
+            def kill():
+                wait_for(lambda: any(file.read_text() for file in notes.glob("*.parent")))
+                (parent,) = [int(file.read_text()) for file in notes.glob("*.parent")]
+                os.kill(parent, signal.SIGKILL)
+                print("SAID killed")
+            killing = threading.Thread(target=kill)
+            killing.start()
+            rows = spark.read.format("headwater").load(table).select("_hoodie_record_key").collect()
+            killing.join()
+            print("ROWS", len(rows))
+            print("KEYS", sorted(row[0] for row in rows))
+            spark.stop()
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    """
+    keys = headwater.open(table).scan(columns=["_hoodie_record_key"]).to_arrow().column(0).to_pylist()
+    found = run_with_slow_reads(tmp_path, program, table)
+    assert found == ["SAID killed", f"ROWS {len(keys)}", f"KEYS {sorted(keys)}"]
+
+
+def several_slices() -> FixtureTable:
+    for table in tables("generated"):
+        if table.kind == "MOR" and len(headwater.open(table.path()).scan().plan().tasks) >= 3:
+            return table
+    raise AssertionError("no such table")
+
+
 def test_sidecars_die_with_a_killed_jvm(copy: Path) -> None:
     """kill -9 of the JVM leaves no process behind."""
     program = f"""
@@ -114,7 +261,7 @@ def test_sidecars_die_with_a_killed_jvm(copy: Path) -> None:
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         spark = headwater.configure(builder.config("spark.driver.memory", "512m")).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        assert spark.read.format("headwater").load({str(copy)!r}).toArrow().num_rows
+        assert spark.read.format("headwater").load({str(copy)!r}).collect()
         print("jvm", spark._jvm.java.lang.ProcessHandle.current().pid(), flush=True)
         sys.stdin.read()
     """

@@ -276,3 +276,60 @@ def test_every_error_is_one_of_ours() -> None:
     for kind in (ConnectorNotFound, WrongConnector, JavaNotFound, SparkSetupError):
         assert issubclass(kind, HeadwaterError)
         assert issubclass(kind, RuntimeError)
+
+
+class RemoteReader:
+    """Of a session's reader what the check asks: a schema, which only the server knows."""
+
+    def __init__(self, says: str) -> None:
+        self._says = says
+
+    def format(self, name: str) -> RemoteReader:
+        assert name == "headwater"
+        return self
+
+    def load(self, path: str) -> RemoteReader:
+        return self
+
+    @property
+    def schema(self) -> Any:
+        raise RuntimeError(self._says)
+
+
+class RemoteSession:
+    def __init__(self, says: str) -> None:
+        self.read, self.version = RemoteReader(says), "4.1.2"
+
+
+class RemoteBuilder(Builder):
+    """A builder of Spark Connect sessions."""
+
+    def __init__(self, says: str) -> None:
+        super().__init__()
+        self._says = says
+        self.config("spark.remote", "sc://spark.example:15002")
+
+    def getOrCreate(self) -> Any:  # noqa: N802
+        return RemoteSession(self._says)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: headwater. Make sure the provider name is correct",
+        "org.apache.spark.SparkClassNotFoundException: Failed to find data source: headwater",
+    ],
+)
+def test_spark_connect_server_without_the_jar(says: str) -> None:
+    with pytest.raises(ConnectorNotFound) as caught:
+        headwater.configure(RemoteBuilder(says)).getOrCreate()
+    message = str(caught.value)
+    assert "Spark Connect server (Spark 4.1.2) has no Headwater connector" in message
+    assert "--jars headwater-spark-4.1.jar" in message, "what to do on the server"
+    assert "register_fallback(spark)" in message, "what to do without it"
+    assert isinstance(caught.value, HeadwaterError)
+
+
+def test_spark_connect_server_with_the_jar() -> None:
+    session_ = headwater.configure(RemoteBuilder("TableNotFound: /headwater-connector-check is no table")).getOrCreate()
+    assert isinstance(session_, RemoteSession)
