@@ -65,8 +65,10 @@ def read_block(data: bytes | memoryview, offset: int, *, codec: int, name: str, 
     return Block(magic, payload, offset + end)
 
 
-def write_block(magic: bytes, payload: bytes, *, codec: int, previous: int = -1) -> bytes:
+def write_block(magic: bytes, payload: bytes, *, codec: int, previous: int = -1, checked: bool = False) -> bytes:
     """A block as Hudi's own writer writes it: checksum type NULL, and zeros where the checksums would be.
+
+    With `checked` it has checksums, as HBase's writer gives them.
 
     >>> block = write_block(META, b"some bytes", codec=compression.GZ)
     >>> bytes(read_block(block, 0, codec=compression.GZ, name="example", expect=META).payload)
@@ -75,10 +77,10 @@ def write_block(magic: bytes, payload: bytes, *, codec: int, previous: int = -1)
     body = compression.compress(codec, payload)
     with_header = HEADER_SIZE + len(body)
     room = 4 * -(-with_header // _BYTES_PER_CHECKSUM)
-    header = _HEADER.pack(
-        magic, len(body) + room, len(payload), previous, checksum.NULL, _BYTES_PER_CHECKSUM, with_header
-    )
-    return b"".join((header, body, bytes(room)))
+    kind = checksum.CRC32 if checked else checksum.NULL
+    header = _HEADER.pack(magic, len(body) + room, len(payload), previous, kind, _BYTES_PER_CHECKSUM, with_header)
+    block = header + body
+    return block + (checksum.checksums(kind, block, _BYTES_PER_CHECKSUM) if checked else bytes(room))
 
 
 def _verify(covered: memoryview, stored: bytes, kind: int, per_checksum: int, name: str, offset: int) -> None:

@@ -58,7 +58,8 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == NONE:
         return data
     if codec == GZ:
-        deflater = zlib.compressobj(wbits=31)
+        # Keys and values of an index repeat each other: the fastest level finds most of it.
+        deflater = zlib.compressobj(1, wbits=31)
         return deflater.compress(data) + deflater.flush()
     if codec == BZIP2:
         return bz2.compress(data)

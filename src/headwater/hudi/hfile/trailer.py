@@ -89,12 +89,17 @@ def read_trailer(data: bytes | memoryview, *, file_size: int, name: str) -> Trai
     return trailer
 
 
-def write_trailer(trailer: Trailer) -> bytes:
-    """The 4096 bytes that end a file, in the fields and the order of Hudi's own writer."""
+def write_trailer(trailer: Trailer, *, minor_version: int = 0, total_size: int | None = None) -> bytes:
+    """The 4096 bytes that end a file, in the fields and the order of Hudi's own writer.
+
+    HBase's reader takes a file of a minor version below 1 for one without checksums, and of one below 2 for one whose
+    trailer is no protobuf; it also wants the size of all blocks, decompressed.
+    """
     fields = (
         (1, trailer.file_info_offset),
         (2, trailer.load_on_open_offset),
         (3, trailer.uncompressed_data_size),
+        *(() if total_size is None else ((4, total_size),)),
         (5, trailer.data_index_count),
         (6, trailer.meta_index_count),
         (7, trailer.entry_count),
@@ -106,7 +111,7 @@ def write_trailer(trailer: Trailer) -> bytes:
     )
     message = b"".join(write_field(number, value) for number, value in fields)
     head = _MAGIC + write_varint(len(message)) + message
-    return head + bytes(TRAILER_SIZE - 4 - len(head)) + struct.pack(">I", 3)
+    return head + bytes(TRAILER_SIZE - 4 - len(head)) + struct.pack(">I", minor_version << 24 | 3)
 
 
 def read_file_info(payload: bytes | memoryview, *, name: str, offset: int) -> dict[bytes, bytes]:

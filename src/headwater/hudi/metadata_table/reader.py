@@ -246,6 +246,10 @@ class MetadataTable:
         """The file groups of a partition of the metadata table, to be read as columns."""
         return self._all_groups(partition)
 
+    def group(self, slice_: FileSlice) -> _FileGroup:
+        """A slice of the metadata table, to be read as columns."""
+        return _FileGroup(self, slice_)
+
     def _all_groups(self, partition: str) -> list[_FileGroup]:
         """The file groups of a partition, in the order that keys are hashed to."""
         groups = self._groups.get(partition)
@@ -299,6 +303,12 @@ class _FileGroup:
             for index, block in enumerate(self._blocks)
             if block.type is BlockType.HFILE_DATA
         }
+
+    def base_schemas(self) -> list[str | bytes]:
+        """The schema of the base file's records, where there is one."""
+        if self._base is None or not self._base.entry_count:
+            return []
+        return [self._schema(self._base.file_info.get(b"schema"), self._base.name)]
 
     def base_columns(self) -> Iterator[_Columns]:
         """Keys and values of the base file, block by block."""

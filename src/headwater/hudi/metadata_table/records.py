@@ -133,7 +133,7 @@ def decode_raw_stats(
     parsed = parsed_schema(schema, name)
     for key, value in entries:
         text = _text(key, name)
-        record = _decoded(text, value, parsed, name)
+        record = raw_record(text, value, parsed, name)
         stats = record.get("ColumnStatsMetadata")
         payload = decode_record(text, value, parsed, name=name)
         if stats is None or not isinstance(payload, ColumnStats):
@@ -154,7 +154,7 @@ def decode_record(key: str, value: bytes | memoryview, parsed: Any, *, name: str
     """One record; `parsed` is what `parsed_schema` gives for its writer's schema."""
     if not len(value):
         return Tombstone()
-    record = _decoded(key, value, parsed, name)
+    record = raw_record(key, value, parsed, name)
     try:
         payload = _payload(key, record)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -169,7 +169,8 @@ def decode_record(key: str, value: bytes | memoryview, parsed: Any, *, name: str
     return payload
 
 
-def _decoded(key: str, value: bytes | memoryview, parsed: Any, name: str) -> Mapping[str, Any]:
+def raw_record(key: str, value: bytes | memoryview, parsed: Any, name: str = "metadata table") -> Mapping[str, Any]:
+    """A record with all that stands in it; a union of several types is a pair of name and value."""
     try:
         record: Any = fastavro.schemaless_reader(
             io.BytesIO(value), parsed, None, return_record_name=True, return_record_name_override=True
@@ -214,7 +215,7 @@ def _payload(key: str, record: Mapping[str, Any]) -> Payload | None:
     if kind in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS):
         # An expression index keeps both kinds under its own record types: what is there decides.
         if record.get("ColumnStatsMetadata") is not None:
-            return _column_stats(record["ColumnStatsMetadata"])
+            return column_stats(record["ColumnStatsMetadata"])
         if record.get("BloomFilterMetadata") is not None:
             bloom = record["BloomFilterMetadata"]
             return BloomEntry(bloom["type"], bloom["timestamp"], bloom["bloomFilter"], bloom["isDeleted"])
@@ -229,7 +230,8 @@ def _payload(key: str, record: Mapping[str, Any]) -> Payload | None:
     return None
 
 
-def _column_stats(stats: Mapping[str, Any]) -> ColumnStats:
+def column_stats(stats: Mapping[str, Any]) -> ColumnStats:
+    """The statistics of a raw record."""
     kind = stats.get("valueType") or {}
     ordinal, info = kind.get("typeOrdinal"), kind.get("additionalInfo")
     return ColumnStats(

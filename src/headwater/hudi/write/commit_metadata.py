@@ -67,7 +67,7 @@ def completed_bytes(
 def _record(stats: Mapping[str, list[dict[str, Any]]], extra: Mapping[str, str], operation: str) -> dict[str, Any]:
     return {
         "partitionToWriteStats": stats,
-        "compacted": False,
+        "compacted": operation.upper() == "COMPACT",
         "extraMetadata": {**extra},
         "operationType": operation.upper(),
     }
@@ -91,7 +91,7 @@ def _write_stat(config: TableConfig, instant: str, file: WrittenFile) -> dict[st
     stat: dict[str, Any] = {
         "fileId": file.file_id,
         "path": file.path,
-        "cdcStats": None,
+        "cdcStats": dict(file.change_files) or None,
         "prevCommit": previous,
         "numWrites": file.rows - file.deleted if file.is_log else file.rows,
         "numDeletes": file.deleted,
