@@ -99,13 +99,14 @@ def create_table(
     """
     from headwater.hudi.write import create as creation
     from headwater.hudi.write.options import index_properties
+    from headwater.hudi.write.reconcile import stored_schema
 
     storage = Storage.at(path, filesystem=filesystem)
     chosen = name if name is not None else storage.root.rstrip("/").rsplit("/", 1)[-1]
     creation.create_table(
         storage,
         name=chosen,
-        schema=arguments.arrow_schema("schema", schema),
+        schema=stored_schema(arguments.arrow_schema("schema", schema)),
         record_key=arguments.some_columns("key", key),
         ordering=arguments.some_columns("ordering", ordering),
         partition_by=arguments.some_columns("partition_by", partition_by),

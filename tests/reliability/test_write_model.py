@@ -32,6 +32,14 @@ SCHEMA = pa.schema(
 # New rows of a merge-on-read table go to new files, so that the model need not know about files.
 APART = {"hoodie.parquet.small.file.limit": "0"}
 
+CDC = {
+    "unlogged": {},
+    **{
+        mode: {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": mode.upper()}
+        for mode in ("op_key_only", "data_before", "data_before_after")
+    },
+}
+
 rows = st.builds(
     lambda id, ts, name, city: {"id": id, "ts": ts, "name": name, "price": float(ts) / 2, "city": city},
     st.sampled_from("abcdef"),
@@ -73,7 +81,7 @@ class Step:
 class Run:
     """A table and its model, side by side."""
 
-    def __init__(self, folder: str, kind: str, version: int, merge: str, buckets: int | None) -> None:
+    def __init__(self, folder: str, kind: str, version: int, merge: str, buckets: int | None, logged: str) -> None:
         self.table: Table = headwater.create(
             folder,
             schema=SCHEMA,
@@ -85,6 +93,7 @@ class Run:
             merge=merge,
             name="model",
             index=None if buckets is None else {"bucket": buckets},
+            properties=CDC[logged],
         )
         self.model = Model(kind == "mor", merge == "event_time", buckets)
         self.history: list[Step] = []
@@ -206,14 +215,25 @@ def same(found: pa.Table, expected: list[Row]) -> bool:
 def test_any_sequence_of_writes_gives_the_rows_of_the_model(
     buckets: int | None, kind: str, version: int, merge: str
 ) -> None:
+    sequences(kind, version, merge, buckets)
+
+
+def sequences(kind: str, version: int, merge: str, buckets: int | None, logged: str = "unlogged") -> None:
     @settings(
         max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None
     )
     @given(st.lists(steps, min_size=1, max_size=STEPS))
     def run(sequence: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            table = Run(folder, kind, version, merge, buckets)
+            table = Run(folder, kind, version, merge, buckets, logged)
             for name, given_ in sequence:
                 table.step(name, given_)
 
     run()
+
+
+@pytest.mark.parametrize("logged", [mode for mode in CDC if mode != "unlogged"])
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_logged_changes_are_those_of_the_model(kind: str, version: int, logged: str) -> None:
+    sequences(kind, version, "event_time", None, logged)

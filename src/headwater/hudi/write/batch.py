@@ -107,9 +107,11 @@ class Batch:
         is taken.
         """
         code, count = self.codes(by_partition=by_partition)
-        if count == len(self):
-            return self
+        return self if count == len(self) else self.take(np.sort(self.winners(rules, code)))
+
+    def winners(self, rules: MergeRules, code: Rows) -> Rows:
+        """For each record, by its number in `code`, the row that wins."""
         by_event = rules.by_event_time and rules.merger is None
         rank = ranks([self.ordering])[0] if by_event else None
         versions = Versions(code, rank, self.deleted, self.resets, np.zeros(len(self), bool))
-        return self.take(np.sort(fold(versions, by_event_time=by_event).winner))
+        return fold(versions, by_event_time=by_event).winner

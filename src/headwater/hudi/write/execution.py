@@ -20,9 +20,9 @@ from headwater.hudi.table import HudiTable
 from headwater.hudi.write.assignment import GroupWork, How
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.bulk_writer import BulkWriter
-from headwater.hudi.write.create import schema_text
 from headwater.hudi.write.group_writer import GroupWriter, Target, Written
 from headwater.hudi.write.options import IndexKind, WriteOptions
+from headwater.hudi.write.reconcile import evolved_avro
 from headwater.hudi.write.result import Stopwatch, WriteResult
 from headwater.hudi.write.tagging import bucket_count, buckets_of
 from headwater.hudi.write.transaction import Action, Transaction, begin
@@ -136,6 +136,9 @@ def _write_groups(write: Transaction, target: Target, plan: Plan) -> list[Writte
     writers = [GroupWriter(target, work, task) for task, work in enumerate(plan.works)]
     for (partition, how), names in _names(writers).items():
         write.mark(partition, names, how.value)
+    for writer in writers:
+        if writer.change_log is not None:
+            write.mark(writer.work.group.partition, writer.change_log, "CREATE")
     workers = min(os.cpu_count() or 1, 8, max(target.options.memory // _HELD, 1), max(len(writers), 1))
     if workers == 1:
         found = [writer.write(plan.batch) for writer in writers]
@@ -159,7 +162,8 @@ def complete_job(
     with job.watch.phase("commit"):
         instant = write.complete(
             files,
-            schema=schema_text(job.schema, write.table.config.name),
+            schema=evolved_avro(write.table.schema.avro, job.schema, write.table.config.name),
+            extra=_carried(write.table),
             replaced=replaced,
             moves=_moves(written),
         )
@@ -173,6 +177,17 @@ def complete_job(
         {partition: tuple(ids) for partition, ids in replaced.items()},
         dict(job.watch.seconds),
     )
+
+
+def _carried(table: HudiTable) -> dict[str, str]:
+    """What every commit of a table with schema on read repeats: the ids of its columns."""
+    if table.schema.internal is None:
+        return {}
+    for instant in reversed(table.timeline.commits):
+        text = table.timeline.extra(instant).get("latest_schema")
+        if text:
+            return {"latest_schema": text}
+    return {}
 
 
 def _moves(written: Sequence[Written]) -> Iterator[pa.RecordBatch]:

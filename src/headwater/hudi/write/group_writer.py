@@ -7,7 +7,7 @@ markers tell the next writer which.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ from headwater.hudi.write.assignment import GroupWork, How
 from headwater.hudi.write.base_merge import BaseMerge
 from headwater.hudi.write.base_writer import BaseFileWriter
 from headwater.hudi.write.batch import Batch
+from headwater.hudi.write.change_log import change_log_name, write_change_log
 from headwater.hudi.write.log_writer import LogFormat, write_log_file
 from headwater.hudi.write.meta_columns import (
     with_empty_meta_columns,
@@ -61,6 +62,11 @@ class Target:
     @cached_property
     def file_schema(self) -> pa.Schema:
         return with_meta_schema(self.schema)
+
+    @cached_property
+    def merged_schema(self) -> pa.Schema:
+        """The same while versions are merged, some of which are deletes and have no values."""
+        return pa.schema([f.with_nullable(True) for f in self.file_schema])
 
     @cached_property
     def avro(self) -> str:
@@ -206,16 +212,18 @@ class GroupWriter:
         renames = target.table.history.renames(target.table.schema.internal, written_at)
         merge = BaseMerge(
             base,
-            target.file_schema,
+            target.merged_schema,
             renames,
             target.table.config,
             target.rules,
             target.table.schema.defaults,
             incoming,
             self.work.positions if bool((self.work.positions >= 0).all()) else None,
+            keeps_changes=self.change_log is not None,
             absent=target.absent,
         )
         populated = target.table.config.populate_meta_fields
+        added: list[pa.Table] = []
         with target.open_base(self.work.group.partition, self.name) as writer:
             for part in merge.tables():
                 writer.write(with_file_name(part, self.name) if populated else part)
@@ -224,6 +232,8 @@ class GroupWriter:
             new = np.concatenate([unmatched[~leaving & ~batch.deleted[unmatched]], self._new_rows(batch)])
             for part in self._inserts(batch, new, len(self.work.rows)):
                 writer.write(part)
+                if merge.keeps_changes:
+                    added.append(part)
             if not (len(new) or merge.updated or merge.deleted):
                 return None  # all versions were late: the file as it is stands for them
             file = writer.finish(
@@ -233,7 +243,31 @@ class GroupWriter:
                 previous_instant=slice_.base_instant,
                 base_file=slice_.base_file.name,
             )
+        if self.change_log is not None:
+            file = replace(file, change_files=(self._log_changes(self.change_log, merge, added),))
         return Written(file, self._moves(batch, new, merge.gone))
+
+    @cached_property
+    def change_log(self) -> str | None:
+        """The name of the change log that goes with a new version of a base file, where the table has any."""
+        config = self.target.table.config
+        if self.work.how is not How.MERGE or not config.cdc_enabled or config.is_merge_on_read:
+            return None
+        return change_log_name(self.work.group.file_id, self.target.instant, f"{self.task}-{self.target.attempt}")
+
+    def _log_changes(self, name: str, merge: BaseMerge, added: Sequence[pa.Table]) -> tuple[str, int]:
+        path = f"{self.work.group.partition}/{name}" if self.work.group.partition else name
+        size = write_change_log(
+            self.target.table.storage,
+            path,
+            self.target.instant,
+            table_name=self.target.table.config.name,
+            schema=self.target.schema,
+            mode=self.target.table.config.cdc_logging,
+            changes=merge.changes,
+            inserted=added,
+        )
+        return path, size
 
     @property
     def _leaving(self) -> Flags:
@@ -249,7 +283,7 @@ class GroupWriter:
         keys = batch.keys.take(chosen)
         table = self.target.stamped(
             batch.rows.take(chosen), keys, self.work.group.partition, self.name, self.task, 0
-        ).cast(self.target.file_schema)
+        ).cast(self.target.merged_schema)
         return LogRows(
             table,
             pa.chunked_array([keys]),

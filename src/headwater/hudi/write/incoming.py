@@ -22,6 +22,7 @@ from headwater.hudi.write.execution import Job
 from headwater.hudi.write.input import to_table
 from headwater.hudi.write.key_generator import KeyMaker, auto_keys, column_at
 from headwater.hudi.write.options import WriteOptions
+from headwater.hudi.write.reconcile import fit_rows, reconcile
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,14 @@ class Shape:
         user = pa.schema([f for f in incoming if f.name not in META_COLUMNS])
         known = pa.schema([f for f in table.schema.arrow if f.name not in META_COLUMNS])
         _refuse_missing(table, user, rules)
+        schema = _reconciled(known, user, partial=partial)
+        if table.schema.internal is not None and not schema.equals(known):
+            raise WriteRefused(
+                f"{table.storage.uri}: the table follows its columns by ids (schema on read); add or change them with "
+                "ALTER TABLE in Apache Hudi, then write"
+            )
         maker = KeyMaker.of_table(table, options.key_options)
-        return cls(table, reconciled(known, user), tuple(user.names), partial, rules, maker)
+        return cls(table, schema, tuple(user.names), partial, rules, maker)
 
     @classmethod
     def of_table(cls, table: HudiTable, options: WriteOptions) -> Shape:
@@ -77,7 +84,12 @@ class Shape:
 
     @cached_property
     def _nullable(self) -> pa.Schema:
-        return pa.schema([f.with_nullable(True) for f in self.schema])
+        return nullable(self.schema)
+
+    @cached_property
+    def _fitting(self) -> pa.Schema:
+        """What rows must fit: columns that a partial update leaves out are null on the way."""
+        return pa.schema([f.with_nullable(True) if f.name in self.absent else f for f in self.schema])
 
     def batch_of(self, rows: pa.Table, *, keys: pa.Array | None = None) -> Batch:
         """Rows in the table's columns, each with its key, its partition and its ordering value.
@@ -85,7 +97,7 @@ class Shape:
         Where the table makes keys up they are empty until the write has its instant (`keyed`). `keys` are given where
         the rows are stored ones.
         """
-        made = conformed(rows, self._nullable)
+        made = fit_rows(rows, self._fitting).cast(self._nullable)
         count = made.num_rows
         if keys is None:
             keys = pa.repeat("", count) if self.makes_keys else self.keys_of(made)
@@ -94,11 +106,11 @@ class Shape:
         self._refuse_nulls(made)
         return Batch.of(made, keys, self.partitions_of(made), self.rules, deleted)
 
-    def keyed(self, batch: Batch, instant: str, first: int) -> Batch:
+    def keyed(self, batch: Batch, instant: str, first: int, task: int = 0) -> Batch:
         """The batch with the keys that this write makes up; the same batch where rows have their own."""
         if not self.makes_keys:
             return batch
-        return replace(batch, keys=auto_keys(instant, len(batch), first_row=first))
+        return replace(batch, keys=auto_keys(instant, len(batch), task=task, first_row=first))
 
     def keys_of(self, rows: pa.Table) -> pa.Array:
         """The record key of each row."""
@@ -125,17 +137,18 @@ class Shape:
         return self.rules.ordering_fields if self.rules.by_event_time else ()
 
 
-def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in a schema's columns, order and types; columns that they lack are null."""
-    columns = []
-    for field in schema:
-        at = rows.schema.get_field_index(field.name)
-        columns.append(pa.nulls(rows.num_rows, field.type) if at < 0 else rows.column(at).cast(field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """The columns, each of which may be null: rows on their way through a merge may be deletes."""
+    return pa.schema([f.with_nullable(True) for f in schema])
 
 
-def reconciled(known: pa.Schema, incoming: pa.Schema) -> pa.Schema:
-    return pa.schema([*known, *(f for f in incoming if f.name not in known.names)])
+def _reconciled(known: pa.Schema, incoming: pa.Schema, *, partial: bool) -> pa.Schema:
+    if not partial:
+        return reconcile(known, incoming)
+    # Stored values stay where the rows have none, so that a column which may not be null may be left out.
+    relaxed = pa.schema([f if f.name in incoming.names else f.with_nullable(True) for f in known])
+    made = reconcile(relaxed, incoming)
+    return pa.schema([known.field(f.name).with_type(f.type) if f.name in known.names else f for f in made])
 
 
 def keys_to_delete(table: HudiTable, keys: Any, options: WriteOptions) -> tuple[pa.Array, pa.Array | None]:
@@ -152,9 +165,7 @@ def keys_to_delete(table: HudiTable, keys: Any, options: WriteOptions) -> tuple[
         raise ColumnNotFound(f"keys: no column {', '.join(wanted)}; give the key columns, or the keys as texts")
     has_partition = all(name in rows.column_names for name in table.config.partition_fields)
     names = [*table.config.record_key_fields, *(table.config.partition_fields if has_partition else ())]
-    typed = conformed(
-        rows, pa.schema([table.schema.arrow.field(name).with_nullable(True) for name in dict.fromkeys(names)])
-    )
+    typed = fit_rows(rows, nullable(pa.schema([table.schema.arrow.field(name) for name in dict.fromkeys(names)])))
     found = shape.keys_of(typed)
     if found.null_count:
         raise WriteRefused("keys: rows without a key name no record; leave them out")

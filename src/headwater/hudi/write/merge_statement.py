@@ -28,10 +28,11 @@ from headwater.hudi.table import HudiTable
 from headwater.hudi.write.assigned_values import assign
 from headwater.hudi.write.execution import Job, Plan, run
 from headwater.hudi.write.found_rows import FoundRows, find_rows
-from headwater.hudi.write.incoming import Shape, conformed
+from headwater.hudi.write.incoming import Shape
 from headwater.hudi.write.options import IndexKind
 from headwater.hudi.write.placement import place
 from headwater.hudi.write.planning import assigner, joined_batch, statement_job, write_options
+from headwater.hudi.write.reconcile import fit_rows
 from headwater.hudi.write.result import WriteResult
 from headwater.hudi.write.tagging import latest_slices, resolve_index, tag
 from headwater.spec.expressions import Expression, bind, col, evaluate, to_expression
@@ -158,7 +159,7 @@ class _MergePlan:
         """Stored rows, and pairs of rows of these and of the source that match."""
         on = list(self.statement.on)
         types = pa.schema([self.job.schema.field(name).with_nullable(True) for name in on])
-        wanted = _frame(conformed(self.statement.source.select(on), types)).with_row_index("__source")
+        wanted = _frame(fit_rows(self.statement.source.select(on), types)).with_row_index("__source")
         if not any(clause.kind != "insert" for clause in self.statement.clauses) and not self._on_key():
             columns = on
         else:
@@ -189,7 +190,7 @@ class _MergePlan:
             return latest_slices(self.state), None
         columns = list(self.state.config.record_key_fields)
         types = pa.schema([self.job.schema.field(name).with_nullable(True) for name in columns])
-        keys = self.shape.keys_of(conformed(self.statement.source.select(columns), types)).drop_null().unique()
+        keys = self.shape.keys_of(fit_rows(self.statement.source.select(columns), types)).drop_null().unique()
         filter = None
         if len(keys) <= _FEW_KEYS and self.state.config.populate_meta_fields:
             filter = bind(col(RECORD_KEY).is_in(keys.to_pylist()), self.state.schema.arrow)

@@ -63,6 +63,8 @@ class WrittenFile:
     smallest_key: str | None = None
     largest_key: str | None = None
     blocks: int = 0
+    change_files: tuple[tuple[str, int], ...] = ()
+    """Change logs of the same commit and group: paths relative to the table, and sizes."""
     milliseconds: int = 0
 
     @property

@@ -45,8 +45,8 @@ def refuse_what_cannot_be_written(config: TableConfig, uri: str) -> None:
         problems.append("the files leave out the partition columns (hoodie.datasource.write.drop.partition.columns)")
     if config.is_metadata_table:
         problems.append("it is a metadata table, which its data table writes")
-    if config.cdc_enabled and not config.is_merge_on_read:
-        problems.append("it logs changes (hoodie.table.cdc.enabled) of a copy-on-write table")
+    if config.cdc_enabled and not config.is_merge_on_read and not config.populate_meta_fields:
+        problems.append("it logs changes (hoodie.table.cdc.enabled) and stores no record keys")
     if problems:
         raise WriteRefused(f"{uri}: cannot be written: {'; '.join(problems)}; write it with Apache Hudi")
 
