@@ -97,19 +97,25 @@ def ranges_of_rows(rows: pa.Table) -> tuple[ColumnRange, ...]:
     >>> ranges_of_rows(pa.table({"id": [2, None, 1]}))
     (ColumnRange(column='id', minimum=1, maximum=2, null_count=1, value_count=3, size=0, uncompressed_size=0),)
     """
-    found = []
-    for name, column in _flat_columns(rows):
-        low = high = None
-        if column.null_count < len(column):
-            try:
-                bounds = pc.min_max(column)
-                low, high = bounds["min"].as_py(), bounds["max"].as_py()
-            except (pa.ArrowNotImplementedError, OverflowError, ValueError):
-                low = high = None
-            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-                low, high = math.nan if low is None else low, math.nan
-        found.append(ColumnRange(name, low, high, column.null_count, len(column)))
-    return tuple(found)
+    return tuple(_range_of(name, column) for name, column in _flat_columns(rows))
+
+
+def _range_of(name: str, column: pa.ChunkedArray) -> ColumnRange:
+    nulls, count = column.null_count, len(column)
+    if nulls == count:
+        return ColumnRange(name, None, None, nulls, count)
+    if pa.types.is_dictionary(column.type):
+        # The values that the rows have, and not all that the dictionary has.
+        column = column.unique().cast(column.type.value_type)
+    low = high = None
+    try:
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    except (pa.ArrowNotImplementedError, OverflowError, ValueError):
+        pass
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        low, high = math.nan if low is None else low, math.nan
+    return ColumnRange(name, low, high, nulls, count)
 
 
 def _flat_columns(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
@@ -122,8 +128,6 @@ def _flat(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedA
     if pa.types.is_struct(kind):
         for field, child in zip(kind, column.flatten(), strict=True):
             yield from _flat(f"{name}.{field.name}", child)
-    elif pa.types.is_dictionary(kind):
-        yield name, column.cast(kind.value_type)
     elif not pa.types.is_nested(kind):
         yield name, column
 
