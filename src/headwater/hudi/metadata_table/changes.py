@@ -17,7 +17,7 @@ from headwater.hudi.metadata_table.merging import merge_column_stats
 from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.metadata_table.record_schema import record_schema
 from headwater.hudi.metadata_table.records import ALL_PARTITIONS_KEY, ColumnStats
-from headwater.hudi.metadata_table.statistics import deleted_content, statistics_content
+from headwater.hudi.metadata_table.statistics import deleted_content, kept_columns, statistics_content
 from headwater.hudi.write.model import ColumnRange, WrittenFile
 
 _BLOOM_KIND = "DYNAMIC_V0"
@@ -56,29 +56,25 @@ class Changes:
         return Entries.of(found)
 
     def statistics(self, version: int, columns: Sequence[str] | None) -> Entries:
-        """For `column_stats`: the ranges of each file's columns; `columns` are those that the index keeps."""
+        """For `column_stats`: the ranges of each file's columns; `columns` are those that the index is defined for.
+
+        A file has statistics of all these columns or of none: readers take a column that is left out for nulls.
+        """
         schema, found = record_schema(version), {}
+        kept = kept_columns(self.schema, columns, version)
         for file in self.written:
-            for column in file.ranges:
-                content = self._content(column, file.name, version, columns)
-                if content is not None:
-                    key = hashing.column_stats_key(column.column, file.partition, file.name)
-                    found[key] = encode(statistics_record(content), schema)
-        names = columns if columns is not None else self.schema.names
+            told = _told(file, kept)
+            contents = [statistics_content(told[n], kept[n], file.name, version) if n in told else None for n in kept]
+            for content in contents if None not in contents else ():
+                assert content is not None
+                key = hashing.column_stats_key(content["columnName"], file.partition, file.name)
+                found[key] = encode(statistics_record(content), schema)
         for partition, files in self.deleted.items():
             for file_name in files:
-                for name in names:
+                for name in kept:
                     key = hashing.column_stats_key(name, partition, file_name)
                     found[key] = encode(statistics_record(deleted_content(name, file_name, version)), schema)
         return Entries.of(found)
-
-    def _content(
-        self, column: ColumnRange, name: str, version: int, columns: Sequence[str] | None, *, tight: bool = False
-    ) -> Mapping[str, object] | None:
-        if (columns is not None and column.column not in columns) or column.column not in self.schema.names:
-            return None
-        kind = self.schema.field(column.column).type
-        return statistics_content(column, kind, name, version, tight=tight)
 
     def blooms(self, version: int) -> Entries:
         """For `bloom_filters`: those of the new base files' footers."""
@@ -97,46 +93,30 @@ class Changes:
     def partition_statistics(self, metadata: MetadataTable, columns: Sequence[str] | None) -> Entries:
         """For `partition_stats`: the ranges of what the partition had, united with those of the new files.
 
-        The result holds all values of the partition, and after updates and deletes perhaps more than that. A column
-        that the partition's older files had no statistics of gets none: nothing is known of their rows.
+        They hold all values of the partition, and after updates and deletes perhaps more than that. Every partition has
+        statistics of every column, be they of no use: readers take what is left out for a partition without rows.
         """
         version, found = metadata.config.version, {}
         schema = record_schema(version)
-        wanted = list(columns) if columns is not None else self.schema.names
-        old = metadata.partition_stats(wanted, self.partitions)
-        existing = self._with_older_files(metadata)
+        kept = kept_columns(self.schema, columns, version)
+        old = metadata.partition_stats(list(kept), self.partitions)
         united: dict[tuple[str, str], ColumnRange] = {}
-        unknown: set[tuple[str, str]] = set()
+        for partition in self._with_older_files(metadata):
+            for name, kind in kept.items():
+                before = old.get((partition, name))
+                united[partition, name] = UNKNOWN if before is None else _typed(_range_of(before), kind)
         for file in self.written:
-            told = {column.column: column for column in file.ranges}
-            for name in wanted:
+            told = _told(file, kept)
+            for name in kept:
                 place = file.partition, name
-                column = told.get(name)
-                if column is None or self._content(column, "", version, columns) is None:
-                    # No rows need no bounds: a log file of deletes only.
-                    if file.rows > file.deleted or not file.is_log:
-                        unknown.add(place)
-                else:
-                    united[place] = column if place not in united else united_range(united[place], column)
-        for place, column in united.items():
-            partition, name = place
-            if partition in existing:
-                before = old.get(place)
-                if before is None:
-                    continue
-                column = united_range(_typed(_range_of(before), self.schema.field(name).type), column)
-            content = None if place in unknown else self._content(column, partition, version, columns, tight=True)
-            if content is not None:
-                key = hashing.partition_stats_key(name, partition)
-                found[key] = encode(statistics_record(content, of_partition=True), schema)
-                continue
-            unknown.add(place)
-        for partition, name in unknown:
-            if (partition, name) in old:
-                # What was known no longer holds.
-                gone = {**deleted_content(name, partition, version)}
-                key = hashing.partition_stats_key(name, partition)
-                found[key] = encode(statistics_record(gone, of_partition=True), schema)
+                column = told.get(name, UNKNOWN)
+                united[place] = column if place not in united else united_range(united[place], column)
+        for (partition, name), column in united.items():
+            named = replace(column, column=name)
+            content = statistics_content(named, kept[name], partition, version, of_partition=True)
+            assert content is not None
+            key = hashing.partition_stats_key(name, partition)
+            found[key] = encode(statistics_record(content, of_partition=True), schema)
         return Entries.of(found)
 
     def _with_older_files(self, metadata: MetadataTable) -> set[str]:
@@ -154,11 +134,29 @@ class Changes:
         return found
 
 
+UNKNOWN = ColumnRange("", None, None, null_count=1, value_count=2)
+"""Of a column of which nothing is known: it has a null and a value."""
+
+
+def _told(file: WrittenFile, kept: Mapping[str, pa.DataType]) -> dict[str, ColumnRange]:
+    """The ranges of a file's columns; a log of deletes alone has no values."""
+    if file.is_log and not file.ranges and file.rows == file.deleted:
+        return {name: ColumnRange(name, None, None, 0, 0) for name in kept}
+    return {column.column: column for column in file.ranges}
+
+
 def united_range(older: ColumnRange, newer: ColumnRange) -> ColumnRange:
     """The range of both; without bounds where the two have no common order."""
+    for known, other in ((older, newer), (newer, older)):
+        if known.minimum is None and known.null_count < known.value_count:
+            return replace(
+                known,
+                null_count=known.null_count + other.null_count,
+                value_count=known.value_count + other.value_count,
+            )
     stats = merge_column_stats(_stats(_typed(older)), _stats(_typed(newer)))
     if stats.value_count is None:
-        return ColumnRange(newer.column, None, None, 0, older.value_count + newer.value_count)
+        return replace(UNKNOWN, value_count=older.value_count + newer.value_count + 1)
     return _range_of(stats)
 
 

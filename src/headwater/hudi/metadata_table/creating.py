@@ -22,6 +22,7 @@ from headwater.hudi.metadata_table.layout import WRITABLE, Entries, by_group, fi
 from headwater.hudi.metadata_table.moves import entries_by_group
 from headwater.hudi.metadata_table.reader import COLUMN_STATS, FILES, FOLDER, PARTITION_STATS, RECORD_INDEX
 from headwater.hudi.metadata_table.record_schema import record_schema
+from headwater.hudi.metadata_table.statistics import kept_columns
 from headwater.hudi.properties import META_FOLDER, PROPERTIES_FILE, TableConfig, load_config
 from headwater.hudi.schema import META_SCHEMA
 from headwater.hudi.table import HudiTable
@@ -30,6 +31,7 @@ from headwater.hudi.write.properties_file import render_java_properties, render_
 from headwater.storage import Storage
 
 _MOST_COLUMNS = 32
+_NEWEST_VERSION = 9
 _META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
 _NO_COMMIT = "0" * 14
 _FOLDERS = (".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids", ".schema", ".temp")
@@ -41,7 +43,7 @@ def create_metadata(
     """Make the metadata table where there is none, and those of these indexes that it does not have.
 
     The table's lock is held and nothing is being written. `columns` are those that get statistics; where none are
-    given, the first 32 whose values have an order.
+    given, the first 32 whose values have an order. Before version 8 all columns have statistics.
     """
     _check(table, indexes)
     storage, config = table.storage, load_config(table.storage)
@@ -53,6 +55,9 @@ def create_metadata(
         _make_table(storage, config)
     fresh = HudiTable.open(storage, metadata=FILES in ready)
     chosen = list(columns) if columns is not None else default_columns(fresh.schema.arrow)
+    if config.version < 8:
+        # These tables do not say which columns have statistics: readers count on all.
+        chosen = list(kept_columns(fresh.schema.arrow, None, config.version))
     for name in wanted:
         writer = MetadataWriter.open(storage, config)
         storage.delete_folder(f"{FOLDER}/{name}")
@@ -83,7 +88,8 @@ def default_columns(schema: pa.Schema) -> list[str]:
     >>> default_columns(pa.schema([("_hoodie_record_key", pa.string()), ("a", pa.int32()), ("l", pa.list_(pa.int8()))]))
     ['_hoodie_record_key', 'a']
     """
-    user = [f.name for f in schema if f.name not in META_SCHEMA.names and not pa.types.is_nested(f.type)]
+    kept = kept_columns(schema, None, _NEWEST_VERSION)
+    user = [name for name in kept if name in schema.names and name not in META_SCHEMA.names]
     return [*(name for name in _META_COLUMNS if name in schema.names), *user[:_MOST_COLUMNS]]
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from headwater.hudi.base_file import BaseFile, open_base_file
+from headwater.hudi.base_file import open_base_file
 from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.hudi.footer_index import BLOOM
 from headwater.hudi.index import hashing
-from headwater.hudi.metadata_table.changes import Changes, united_range
+from headwater.hudi.metadata_table.changes import UNKNOWN, Changes, united_range
 from headwater.hudi.metadata_table.encoding import encode, statistics_record
 from headwater.hudi.metadata_table.layout import Entries
 from headwater.hudi.metadata_table.reader import BLOOM_FILTERS, COLUMN_STATS, FILES
 from headwater.hudi.metadata_table.record_schema import record_schema
-from headwater.hudi.metadata_table.statistics import statistics_content
+from headwater.hudi.metadata_table.statistics import kept_columns, statistics_content
 from headwater.hudi.table import HudiTable
+from headwater.hudi.write.file_ranges import FileRanges, ranges_of_rows
 from headwater.hudi.write.model import RECORD_MOVES, ColumnRange, WrittenFile
 from headwater.spec.model import FileSlice
+from headwater.storage import Storage
 
 
 def entries(table: HudiTable, index: str, version: int, columns: Sequence[str]) -> Entries:
@@ -33,7 +35,7 @@ def entries(table: HudiTable, index: str, version: int, columns: Sequence[str]) 
         return _changes(table, files).statistics(version, columns)
     if index == BLOOM_FILTERS:
         return _changes(table, files).blooms(version)
-    return _partition_statistics(table, files, version)
+    return _partition_statistics(table, files, columns, version)
 
 
 def count_records(table: HudiTable) -> int:
@@ -92,77 +94,87 @@ def _described(table: HudiTable, slice_: FileSlice, columns: Sequence[str], *, w
     assert slice_.base_file is not None
     file = open_base_file(table.storage, slice_.base_file.path)
     bloom = file.footer.get(BLOOM)
+    ranges: tuple[ColumnRange, ...] = ()
+    if with_ranges:
+        # A column that a file does not have is null in it, unless it had another name then.
+        tops = dict.fromkeys(name.split(".")[0] for name in columns)
+        schema = table.schema.arrow
+        wanted = pa.schema([schema.field(name) for name in tops if name in schema.names])
+        renamed = table.schema.internal is not None
+        missing = [] if renamed else [n for n in columns if n.split(".")[0] not in file.schema.names]
+        absent = (ColumnRange(name, None, None, file.num_rows, file.num_rows) for name in missing)
+        ranges = (*column_ranges(table.storage, slice_.base_file.path, wanted), *absent)
     return WrittenFile(
         partition=slice_.group.partition,
         file_id=slice_.group.file_id,
         name=slice_.base_file.name,
         size=slice_.base_file.size or 0,
         rows=file.num_rows,
-        ranges=tuple(column_ranges(file, columns)) if with_ranges else (),
+        ranges=ranges,
         bloom=bloom.decode() if bloom is not None else None,
     )
 
 
-def column_ranges(file: BaseFile, columns: Sequence[str]) -> Iterator[ColumnRange]:
-    """The ranges of a base file's columns, from its footer; floating columns are read, as footers pass over NaN."""
-    groups = [file.statistics(group) for group in file.row_groups]
-    for name in columns:
-        if name not in file.schema.names:
-            continue
-        if pa.types.is_floating(file.schema.field(name).type):
-            yield _floating_range(file, name)
-            continue
-        found: ColumnRange | None = None
-        for group in groups:
-            stats = group.get(name)
-            if stats is None or stats.null_count is None or stats.value_count is None:
-                break
-            part = ColumnRange(name, stats.minimum, stats.maximum, stats.null_count, stats.value_count)
-            if None in (part.minimum, part.maximum) and part.null_count < part.value_count:
-                break
-            found = part if found is None else united_range(found, part)
-        else:
-            if found is not None:
-                yield found
+def column_ranges(storage: Storage, path: str, schema: pa.Schema) -> Iterator[ColumnRange]:
+    """The ranges of a base file's columns, from its footer; floating columns are read, as footers pass over NaN.
+
+    `schema` has the columns that are wanted, as the table has them. A column that the file keeps in a type whose values
+    may be others once they are read as the table's is left out, and so is all of a file that is not Parquet.
+    """
+    if not path.endswith(".parquet"):
+        return
+    with storage.open(path) as source:
+        footer = pq.read_metadata(source)
+    file = open_base_file(storage, path)
+    fields = [
+        f for f in schema if f.name in file.schema.names and _reads_as_it_is(file.schema.field(f.name).type, f.type)
+    ]
+    ranges = FileRanges(pa.schema([file.schema.field(f.name) for f in fields]))
+    floats = [f.name for f in fields if _has_floats(f.type)]
+    for _, rows in file.batches(floats, file.row_groups) if floats else ():
+        ranges.look_at(rows)
+    names = {f.name for f in fields}
+    yield from (column for column in ranges.of_footer(footer) if column.column.split(".")[0] in names)
 
 
-def _floating_range(file: BaseFile, name: str) -> ColumnRange:
-    low: Any = None
-    high: Any = None
-    nulls = 0
-    for _, rows in file.batches([name], file.row_groups):
-        values = rows.column(name)
-        nulls += values.null_count
-        plain = values.filter(pc.invert(pc.is_nan(values)))
-        bounds = pc.min_max(plain).as_py()
-        if bounds["min"] is not None:
-            low = bounds["min"] if low is None else min(low, bounds["min"])
-            high = bounds["max"] if high is None or high < bounds["max"] else high
-        if len(plain) + values.null_count < len(values):
-            # Java counts NaN for the greatest number of all.
-            high = float("nan")
-            low = high if low is None else low
-    return ColumnRange(name, low, high, nulls, file.num_rows)
+def _reads_as_it_is(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    types = pa.types
+    return bool(stored == wanted or (types.is_integer(stored) and types.is_integer(wanted)))
 
 
-def _partition_statistics(table: HudiTable, files: Sequence[WrittenFile], version: int) -> Entries:
-    """Only for partitions and columns of which all files are known: log files are not looked into."""
-    logged = {slice_.group.partition for slice_ in _slices(table) if slice_.delta_files}
-    by_partition: dict[str, list[WrittenFile]] = {}
-    for file in files:
-        by_partition.setdefault(file.partition, []).append(file)
-    found: dict[str, bytes] = {}
+def _has_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_floats(field.type) for field in kind)
+    return bool(pa.types.is_floating(kind))
+
+
+def _partition_statistics(
+    table: HudiTable, files: Sequence[WrittenFile], columns: Sequence[str], version: int
+) -> Entries:
+    """The ranges of all files of each partition; where there are logs, those of the rows that they make."""
     schema = table.schema.arrow
-    for partition, members in by_partition.items():
-        told = [{column.column: column for column in member.ranges} for member in members]
-        for name in [] if partition in logged else told[0]:
-            if name not in schema.names or not all(name in ranges for ranges in told):
-                continue
-            whole = told[0][name]
-            for ranges in told[1:]:
-                whole = united_range(whole, ranges[name])
-            content = statistics_content(whole, schema.field(name).type, partition, version, tight=True)
-            if content is not None:
-                key = hashing.partition_stats_key(name, partition)
-                found[key] = encode(statistics_record(content, of_partition=True), record_schema(version))
+    kept = kept_columns(schema, columns, version)
+    whole: dict[tuple[str, str], ColumnRange] = {}
+
+    def add(partition: str, told: dict[str, ColumnRange]) -> None:
+        for name in kept:
+            place, column = (partition, name), told.get(name, UNKNOWN)
+            whole[place] = column if place not in whole else united_range(whole[place], column)
+
+    for file in files:
+        add(file.partition, {column.column: column for column in file.ranges})
+    top = list(dict.fromkeys(name.split(".")[0] for name in kept))
+    reader = table.reader(table.schema).project(pa.schema([schema.field(name) for name in top]))
+    for slice_ in _slices(table):
+        if slice_.delta_files:
+            for batch in reader.open(slice_):
+                told = {column.column: column for column in ranges_of_rows(pa.Table.from_batches([batch]))}
+                add(slice_.group.partition, told)
+    found: dict[str, bytes] = {}
+    for (partition, name), column in whole.items():
+        named = replace(column, column=name)
+        content = statistics_content(named, kept[name], partition, version, of_partition=True)
+        assert content is not None
+        key = hashing.partition_stats_key(name, partition)
+        found[key] = encode(statistics_record(content, of_partition=True), record_schema(version))
     return Entries.of(found)

@@ -107,7 +107,7 @@ class Replay:
             name,
             actual,
             file.num_rows,
-            ranges=tuple(present_state.column_ranges(file, self.columns)),
+            ranges=tuple(present_state.column_ranges(self.storage, path, self.whole.schema.arrow)),
             bloom=None if bloom is None else bloom.decode(),
         )
 
