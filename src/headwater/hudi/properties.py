@@ -65,7 +65,9 @@ def _unescape(text: str) -> str:
             return chr(int(match[1], 16))
         return _ESCAPES.get(match[2], match[2])
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.?))", plain, text, flags=re.DOTALL)
+    found = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.?))", plain, text, flags=re.DOTALL)
+    # Java's letters are 16 bits wide: one beyond them is two escapes, and one letter here.
+    return found.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
 
 class TableType(Enum):

@@ -7,11 +7,9 @@ lock, the earlier one is dead, however young its last beat is.
 from __future__ import annotations
 
 import json
-import logging
-import threading
 import time
 
-from headwater.errors import HeadwaterError, LockLost, StorageError
+from headwater.errors import StorageError
 from headwater.hudi.properties import META_FOLDER
 from headwater.hudi.write.lock import TableLock
 from headwater.storage import FileEntry, Storage
@@ -21,46 +19,26 @@ INTERVAL = 60.0
 TOLERATED_MISSES = 2
 """Hudi's own figures: a writer that missed two beats of 60 s is dead."""
 
-_LOG = logging.getLogger("headwater")
-
 
 class Heartbeat:
-    """Beats in a thread of its own and renews the lock on the way; ends with the process."""
+    """Beats with the lock: each time that the claim is renewed, the file is touched."""
 
     def __init__(self, storage: Storage, instant: str, lock: TableLock) -> None:
         self._storage, self._lock = storage, lock
         self.path = f"{FOLDER}/{instant}"
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"headwater-heartbeat-{instant}", daemon=True)
 
     def start(self) -> None:
-        """The first beat, then one every third of the lock's validity. A crash leaves the file, which grows old."""
+        """The first beat. A crash leaves the file, which grows old."""
         self._beat()
-        self._thread.start()
+        self._lock.beats.append(self._beat)
 
     def _beat(self) -> None:
         self._storage.replace(self.path, json.dumps({"lock": self._lock.number, "owner": self._lock.owner}).encode())
 
-    def _run(self) -> None:
-        while not self._ended.wait(min(INTERVAL / 2, self._lock.validity / 3)):
-            try:
-                self._lock.renew()
-                self._beat()
-            except LockLost as error:
-                _LOG.warning("%s", error)
-                return
-            except HeadwaterError as error:
-                # The next beat may work; if none does, the lock runs out and the commit is refused.
-                _LOG.warning("heartbeat of %s: %s", self.path, error)
-
-    def stop(self) -> None:
-        """No beat comes after this."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def remove(self) -> None:
-        """Remove the file. A crash leaves it; the next writer sweeps it."""
+    def end(self) -> None:
+        """Remove the file; no beat is to come after this. A crash leaves it; the next writer sweeps it."""
+        if self._beat in self._lock.beats:
+            self._lock.beats.remove(self._beat)
         self._storage.delete(self.path)
 
 

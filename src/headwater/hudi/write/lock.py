@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
+import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -33,6 +36,9 @@ _CLOCK_DRIFT = 0.5
 _MARGIN = 0.25
 """The part of its validity in which a claim is no longer good enough to commit by: others may see it end before us."""
 
+_INTERVAL = 30.0
+
+_LOG = logging.getLogger("headwater")
 _NUMBER = re.compile(r"^(\d{12})\.json$")
 # Claims that writers of this process hold: one that is not here and yet names this process is of a writer that died.
 _HELD: set[str] = set()
@@ -40,7 +46,7 @@ _HELD: set[str] = set()
 
 @dataclass
 class TableLock:
-    """A held lock. Renewed by the heartbeat; `check` before anything that cannot be undone."""
+    """A held lock, renewed by a thread of its own as long as the process lives; `check` before a commit."""
 
     storage: Storage
     number: int
@@ -48,7 +54,29 @@ class TableLock:
     validity: float
     good_until: float
     """By this process's own monotonic clock."""
-    lost: bool = field(default=False)
+    lost: bool = False
+    beats: list[Callable[[], None]] = field(default_factory=list)
+    """What else is to be done each time that the claim is renewed."""
+    _ended: threading.Event = field(default_factory=threading.Event, repr=False)
+    _thread: threading.Thread | None = field(default=None, repr=False)
+
+    def start_renewing(self) -> None:
+        """Renew the claim from now on, until it is released or forgotten."""
+        self._thread = threading.Thread(target=self._renew_on, name=f"headwater-lock-{self.number}", daemon=True)
+        self._thread.start()
+
+    def _renew_on(self) -> None:
+        while not self._ended.wait(min(_INTERVAL, self.validity / 3)):
+            try:
+                self.renew()
+                for beat in tuple(self.beats):
+                    beat()
+            except LockLost as error:
+                _LOG.warning("%s", error)
+                return
+            except HeadwaterError as error:
+                # The next time may work; if none does, the claim runs out and the commit is refused.
+                _LOG.warning("renewing the lock of %s: %s", self.storage.uri, error)
 
     @property
     def path(self) -> str:
@@ -79,7 +107,17 @@ class TableLock:
 
     def forget(self) -> None:
         """What a dead process does: leave the claim as it is. Other writers of this process may then take over."""
+        self._ended.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
         _HELD.discard(self.owner)
+
+    def let_go(self) -> None:
+        """Give the lock back once the work is done or has failed; where that fails too, the claim runs out."""
+        try:
+            self.release()
+        except HeadwaterError as error:
+            _LOG.warning("%s", error)
 
     def release(self) -> None:
         """Give the lock back. A crash leaves the claim, which runs out by itself."""
@@ -123,13 +161,36 @@ def acquire(storage: Storage, *, wait: float = WAIT, validity: float = VALIDITY)
             except BaseException:
                 _HELD.discard(owner)
                 raise
-            return TableLock(storage, newest + 1, owner, validity, due)
+            held = TableLock(storage, newest + 1, owner, validity, due)
+            held.start_renewing()
+            return held
         if time.monotonic() >= give_up_at:
             raise TableLocked(
                 f"{storage.uri}: {holder}; wait for it to end, or for its lock to run out if it died, and write again"
             )
         time.sleep(min(pause, max(give_up_at - time.monotonic(), 0)))
         pause = min(pause * 2, 1.0)
+
+
+@contextlib.contextmanager
+def locked(storage: Storage, *, wait: float = WAIT, validity: float = VALIDITY) -> Iterator[TableLock]:
+    """Hold the lock for a while. A crash leaves a claim: see `acquire`.
+
+    >>> import tempfile
+    >>> storage = Storage.at(tempfile.mkdtemp())
+    >>> with locked(storage) as held:
+    ...     held.check()
+    """
+    held = acquire(storage, wait=wait, validity=validity)
+    try:
+        yield held
+    except Exception:
+        held.let_go()
+        raise
+    except BaseException:
+        held.forget()
+        raise
+    held.let_go()
 
 
 def _claims(storage: Storage) -> list[int]:

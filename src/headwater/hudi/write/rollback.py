@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +31,11 @@ from headwater.hudi.timeline.instants import (
 from headwater.hudi.write import heartbeat, lock, markers
 from headwater.hudi.write.action_schemas import encode
 from headwater.hudi.write.clock import next_time
-from headwater.hudi.write.metadata_hook import MetadataUpdater, metadata_updater
+from headwater.hudi.write.metadata_hook import METADATA_TABLE, MetadataHook
 from headwater.hudi.write.model import WrittenFile
 from headwater.hudi.write.timeline_files import completed_path, pending_path, settle
 from headwater.spec.model import Instant, InstantState
+from headwater.storage import Storage
 
 _ROLLBACK_TOKEN = "1-0-1"
 _REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "BUCKET_RESCALE"})
@@ -53,15 +55,14 @@ class UndoneFile:
 
 
 def rollback(
-    table: HudiTable, instant: str, *, wait: float = lock.WAIT, metadata: MetadataUpdater | None = None
+    table: HudiTable, instant: str, *, wait: float = lock.WAIT, metadata: MetadataHook = METADATA_TABLE
 ) -> Instant:
     """Undo the newest commit, or a write that never completed. Returns the rollback's own instant.
 
     A crash leaves the table as before, or with the commit gone from its timeline and the rollback pending; the next
     writer ends it.
     """
-    held = lock.acquire(table.storage, wait=wait)
-    try:
+    with lock.locked(table.storage, wait=wait) as held:
         fresh = finish_rollbacks(HudiTable.open(table.storage, metadata=table.use_metadata), metadata)
         target = next((i for i in fresh.timeline.instants if i.requested_at == instant and _is_write(i)), None)
         if target is None:
@@ -71,16 +72,11 @@ def rollback(
         if not target.is_completed:
             _refuse_the_living(fresh, target, held)
         _refuse_what_others_build_on(fresh, target)
-        done = roll_back(fresh, target, metadata)
-    except BaseException:
-        held.forget()
-        raise
-    held.release()
-    return done
+        return roll_back(fresh, target, metadata)
 
 
 def roll_back_dead_writers(
-    table: HudiTable, held: lock.TableLock, metadata: MetadataUpdater | None = None
+    table: HudiTable, held: lock.TableLock, metadata: MetadataHook = METADATA_TABLE
 ) -> HudiTable:
     """End pending rollbacks and undo what dead writers left; the table as it is then. The caller holds the lock.
 
@@ -204,7 +200,7 @@ def _by_name(table: HudiTable, instant: str) -> list[tuple[str, str]]:
     return found
 
 
-def roll_back(table: HudiTable, target: Instant, metadata: MetadataUpdater | None = None) -> Instant:
+def roll_back(table: HudiTable, target: Instant, metadata: MetadataHook = METADATA_TABLE) -> Instant:
     """Undo one write; the caller holds the lock and knows that it may. Returns the rollback's instant.
 
     A crash leaves the plan in the timeline, and `finish_rollbacks` goes on from there.
@@ -223,7 +219,7 @@ def roll_back(table: HudiTable, target: Instant, metadata: MetadataUpdater | Non
     return _execute(table, instant, target, undone, metadata)
 
 
-def finish_rollbacks(table: HudiTable, metadata: MetadataUpdater | None = None) -> HudiTable:
+def finish_rollbacks(table: HudiTable, metadata: MetadataHook = METADATA_TABLE) -> HudiTable:
     """Go on with rollbacks that died half way, under their own instants; the table as it is then. See `roll_back`."""
     pending = table.timeline.pending(ROLLBACK)
     for instant in pending:
@@ -243,7 +239,7 @@ def finish_rollbacks(table: HudiTable, metadata: MetadataUpdater | None = None) 
 
 
 def _execute(
-    table: HudiTable, instant: str, target: Instant, undone: Sequence[UndoneFile], metadata: MetadataUpdater | None
+    table: HudiTable, instant: str, target: Instant, undone: Sequence[UndoneFile], metadata: MetadataHook
 ) -> Instant:
     storage, config = table.storage, table.config
     started = time.monotonic()
@@ -255,21 +251,14 @@ def _execute(
         storage.delete(path)
     blocks: dict[str, WrittenFile] = {}
     sizes: dict[str, int] = {}
+    delete_all(storage, [file.path for file in undone if not file.by_block])
     for file in undone:
-        if not file.by_block:
-            storage.delete(file.path)
-            continue
-        entry = storage.find(file.path)
+        entry = storage.find(file.path) if file.by_block else None
         if entry is not None:
             sizes[file.path] = entry.size
             blocks[file.path] = _take_back(table, instant, target.requested_at, file)
-    updater = metadata_updater(table, metadata)
-    if updater is not None:
-        gone: dict[str, list[str]] = {}
-        for file in undone:
-            if not file.by_block:
-                gone.setdefault(file.partition, []).append(file.name)
-        updater(table, instant, [*blocks.values()], {}, gone, (), rolled_back=target)
+    made = {file.path: file for file in blocks.values()}
+    metadata.rollback(table, instant, target.requested_at, [*made.values()])
     # A zombie may have completed the write in the meantime: its files are gone.
     for path in _completed_files(table, target):
         storage.delete(path)
@@ -283,6 +272,20 @@ def _execute(
     markers.delete_markers(storage, target.requested_at)
     storage.delete(f"{heartbeat.FOLDER}/{target.requested_at}")
     return Instant(instant, ROLLBACK, completed_at=completed_at)
+
+
+def delete_all(storage: Storage, paths: Sequence[str]) -> None:
+    """Delete files, side by side where each is a request. A crash leaves some of them.
+
+    >>> import tempfile
+    >>> delete_all(Storage.at(tempfile.mkdtemp()), ["a", "b"])
+    """
+    if storage.is_local or len(paths) < 2:
+        for path in paths:
+            storage.delete(path)
+        return
+    with ThreadPoolExecutor(min(len(paths), 16)) as pool:
+        list(pool.map(storage.delete, paths))
 
 
 def _completed_files(table: HudiTable, target: Instant) -> list[str]:

@@ -21,18 +21,20 @@ from typing import Literal
 import pyarrow as pa
 
 from headwater.errors import AlreadyThere, HeadwaterError, InvalidArgument, LockLost, OutcomeUnknown, StorageError
+from headwater.hudi.avro_schema import to_arrow
 from headwater.hudi.file_names import PARTITION_MARKER
 from headwater.hudi.properties import META_FOLDER
+from headwater.hudi.schema import META_SCHEMA
 from headwater.hudi.table import HudiTable
 from headwater.hudi.timeline.instants import ROLLBACK, WRITE_ACTIONS
 from headwater.hudi.timeline.timeline import load_timeline
 from headwater.hudi.write import heartbeat, lock, markers
 from headwater.hudi.write.clock import next_time
 from headwater.hudi.write.commit_metadata import completed_bytes, inflight_bytes, requested_bytes
-from headwater.hudi.write.metadata_hook import MetadataUpdater, metadata_updater
+from headwater.hudi.write.metadata_hook import METADATA_TABLE, MetadataHook
 from headwater.hudi.write.model import WrittenFile
 from headwater.hudi.write.properties_file import render_java_properties
-from headwater.hudi.write.rollback import roll_back, roll_back_dead_writers
+from headwater.hudi.write.rollback import delete_all, roll_back, roll_back_dead_writers
 from headwater.hudi.write.timeline_files import completed_path, pending_path, settle
 from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
@@ -53,7 +55,7 @@ def begin(
     *,
     wait: float = lock.WAIT,
     validity: float = lock.VALIDITY,
-    metadata: MetadataUpdater | None = None,
+    metadata: MetadataHook = METADATA_TABLE,
     check: ConflictCheck | None = None,
 ) -> Transaction:
     """Start a write: take the lock, roll back what dead writers left, put a new instant into the timeline.
@@ -81,16 +83,12 @@ def begin(
     held = lock.acquire(storage, wait=wait, validity=validity)
     try:
         fresh = HudiTable.open(storage, metadata=table.use_metadata)
-        metadata_updater(fresh, metadata)
         fresh = roll_back_dead_writers(fresh, held, metadata)
         _sweep(fresh, held)
         transaction = Transaction(fresh, action, operation, held, metadata, check)
         transaction._start()
-    except LockLost:
-        held.forget()
-        raise
     except Exception:
-        _quietly(held.release)
+        held.let_go()
         raise
     except BaseException:
         held.forget()
@@ -107,7 +105,7 @@ class Transaction:
         action: Action,
         operation: str,
         held: lock.TableLock,
-        metadata: MetadataUpdater | None,
+        metadata: MetadataHook,
         check: ConflictCheck | None,
     ) -> None:
         self.table = table
@@ -122,6 +120,7 @@ class Transaction:
         self._marked: set[str] = set()
         self._partitions: set[str] = set()
         self._completing = False
+        self._marked_elsewhere = False
 
     @property
     def storage(self) -> Storage:
@@ -138,23 +137,17 @@ class Transaction:
                 settle(self.storage, self._path(instant, InstantState.REQUESTED), requested_bytes(self.action))
             except AlreadyThere:
                 # A writer that does not know our lock took the same millisecond.
-                beat.stop()
+                beat.end()
                 continue
-            except BaseException:
-                beat.stop()
-                raise
             break
         else:
             raise StorageError(
                 f"{self.storage.uri}: no free instant found; another writer takes them all: try again later"
             )
         self.instant, self._heartbeat = instant, beat
-        try:
-            content = inflight_bytes(self.table.config, self.operation)
-            settle(self.storage, self._path(instant, InstantState.INFLIGHT), content)
-        except BaseException:
-            beat.stop()
-            raise
+        settle(
+            self.storage, self._path(instant, InstantState.INFLIGHT), inflight_bytes(self.table.config, self.operation)
+        )
 
     def _path(self, instant: str, state: InstantState) -> str:
         return pending_path(self.table.config, instant, self.action, state)
@@ -169,6 +162,22 @@ class Transaction:
         markers.write_markers(self.storage, self.table.config, self.instant, partition, texts, kind)
         self._marked.update(f"{partition}/{name}" if partition else name for name in texts)
         if partition not in self._partitions:
+            self._make_partition(partition)
+            self._partitions.add(partition)
+
+    def leave_marking_to_tasks(self) -> None:
+        """Other processes mark files of this write (`markers.write_markers`), each before it makes them.
+
+        Their markers are read back when the write is completed or undone: what attempts that failed, or came second,
+        have made is removed.
+        """
+        self._marked_elsewhere = True
+
+    def _read_back_markers(self, written: Sequence[WrittenFile] = ()) -> None:
+        if not self._marked_elsewhere:
+            return
+        self._marked.update(marker.path for marker in markers.read_markers(self.storage, self.instant) or ())
+        for partition in sorted({file.partition for file in written} - self._partitions):
             self._make_partition(partition)
             self._partitions.add(partition)
 
@@ -210,6 +219,7 @@ class Transaction:
             raise InvalidArgument(f"a {self.action} replaces no file groups; begin a replacecommit")
         if not schema:
             raise InvalidArgument("schema: a commit notes the table's Avro schema; give its JSON text")
+        self._read_back_markers(written)
         unmarked = [file.path for file in written if file.path not in self._marked]
         if unmarked:
             raise InvalidArgument(f"files that were not marked before they were made: {', '.join(unmarked[:5])}")
@@ -217,12 +227,10 @@ class Transaction:
         self._lock.check()
         if self._check is not None:
             self._check(self)
-        kept = {file.path for file in written}
-        for path in sorted(self._marked - kept):
-            self.storage.delete(path)
-        updater = metadata_updater(self.table, self._metadata)
-        if updater is not None:
-            updater(self.table, self.instant, written, replaced or {}, {}, moves)
+        kept = {file.path for file in written} | {path for file in written for path, _ in file.change_files}
+        delete_all(self.storage, sorted(self._marked - kept))
+        columns = pa.schema([*META_SCHEMA, *to_arrow(schema)])
+        self._metadata.commit(self.table, self.instant, self.action, written, replaced or {}, moves, columns)
         data = completed_bytes(
             self.table.config,
             self.instant,
@@ -266,24 +274,21 @@ class Transaction:
         """The write is done: what fails here is swept by the next writer, and fails nobody."""
         try:
             if self._heartbeat is not None:
-                self._heartbeat.stop()
-                _quietly(self._heartbeat.remove)
+                _quietly(self._heartbeat.end)
             _quietly(partial(markers.delete_markers, self.storage, self.instant))
-            _quietly(self._lock.release)
+            self._lock.let_go()
         finally:
             self._lock.forget()
 
     def abort(self) -> None:
         """Undo the write. A crash leaves the rest for the next writer."""
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
         try:
             self._undo()
         finally:
             self._lock.forget()
 
     def _undo(self) -> None:
-        if self._marked or self._completing:
+        if self._marked or self._completing or self._marked_elsewhere:
             table = HudiTable.open(self.storage, metadata=self.table.use_metadata)
             mine = [i for i in table.timeline.instants if (i.requested_at, i.action) == (self.instant, self.action)]
             for instant in mine:
@@ -293,8 +298,8 @@ class Transaction:
             # Nothing was made under this instant: it goes without a trace.
             for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
                 self.storage.delete(self._path(self.instant, state))
-            if self._heartbeat is not None:
-                self._heartbeat.remove()
+        if self._heartbeat is not None:
+            self._heartbeat.end()
         self._lock.release()
 
     def __enter__(self) -> Transaction:
@@ -307,8 +312,6 @@ class Transaction:
             return
         if isinstance(error, LockLost | OutcomeUnknown):
             # Somebody else decides, or the storage does: whatever we did now could undo a commit.
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
             self._lock.forget()
             return
         try:
