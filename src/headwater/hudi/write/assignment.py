@@ -19,6 +19,7 @@ from headwater.hudi.table import HudiTable
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.options import IndexKind, WriteOptions
 from headwater.hudi.write.pending import groups_in_pending_clustering, groups_in_pending_compaction
+from headwater.hudi.write.row_size import rows_in
 from headwater.hudi.write.tagging import Tags, bucket_count, buckets_of, latest_slices
 from headwater.spec.model import FileGroupId, FileSlice
 
@@ -174,8 +175,7 @@ class Assigner:
     def _new_groups(self, path: str, rows: Rows) -> list[GroupWork]:
         if not len(rows):
             return []
-        size = len(rows) * self.row_bytes
-        files = max(1, -(-int(size / _SLACK) // self.options.target_file_size))
+        files = max(1, -(-int(len(rows) / _SLACK) // rows_in(self.options.target_file_size, self.row_bytes)))
         return [
             GroupWork(FileGroupId(path, new_file_id()), How.CREATE, inserts=part)
             for part in np.array_split(rows, files)

@@ -18,7 +18,7 @@ from headwater.hudi.write.base_writer import BaseFileWriter
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.group_writer import Target, Written
 from headwater.hudi.write.model import RECORD_MOVES
-from headwater.hudi.write.row_size import row_bytes
+from headwater.hudi.write.row_size import measured_row_bytes, row_bytes, rows_in
 
 _PART = 128 * 1024
 # What an open file may hold of rows before it writes a row group, where many are open at once.
@@ -118,11 +118,11 @@ class BulkWriter:
         file_id = new_file_id() if self._buckets is None else new_bucket_file_id(bucket)
         name = self._target.base_name(file_id, self._task)
         self._mark(partition, name)
-        most = self._target.options.target_file_size / (self._row_bytes or 1)
+        most = rows_in(self._target.options.target_file_size, self._row_bytes or 1)
         file = _OpenFile(
             self._target.open_base(partition, name),
             0,
-            max(int(most), 1) if self._buckets is None else 2**62,
+            most if self._buckets is None else 2**62,
             [],
         )
         self._open[key] = file
@@ -135,7 +135,7 @@ class BulkWriter:
         written = file.writer.finish(inserted=file.rows)
         if file.rows > _PART:
             # What a file really took tells better than the sample; small files are mostly footer.
-            self._row_bytes = written.size / file.rows
+            self._row_bytes = measured_row_bytes(written.size, file.rows)
         moves = pa.concat_tables(file.moves) if file.moves else RECORD_MOVES.empty_table()
         self._done.append(Written(written, moves))
 

@@ -85,8 +85,6 @@ def run(table: HudiTable, job: Job, plan: Callable[[HudiTable, str], Plan | None
             return job.nothing()
         with watch.phase("write"):
             written = _write_groups(write, job.target(write), made)
-        if not written and not made.replaced:
-            return job.nothing()
         return complete_job(write, job, written, made.replaced)
 
 

@@ -7,6 +7,7 @@ told in `transaction`: a write that no reader sees and that the next writer undo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,13 @@ def upsert(table: HudiTable, data: Any, *, partial: bool = False, options: Optio
     job = shape.job("upsert", chosen)
     with job.watch.phase("prepare"):
         batch = shape.batch_of(rows)
+    # Logs of version 6 hold whole rows: what a partial update leaves out is looked up.
+    whole = bool(job.absent) and table.config.is_merge_on_read and table.config.version < 8
+    left_out = sorted(job.absent) if whole else []
+    job = replace(job, absent=frozenset()) if whole else job
 
     def plan(state: HudiTable, instant: str) -> Plan | None:
-        return upsert_plan(state, batch, job, combine=chosen.combine_before_upsert)
+        return upsert_plan(state, batch, job, combine=chosen.combine_before_upsert, left_out=left_out)
 
     return run(table, job, plan)
 

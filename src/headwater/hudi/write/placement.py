@@ -57,7 +57,7 @@ def place(table: HudiTable, batch: Batch, tags: Tags, rules: MergeRules, *, move
             "hoodie.simple.index.update.partition.path=false"
         )
     if rules.by_event_time:
-        late = _late(table, batch, tags, leaving, rules)
+        late = late_records(table, batch, tags, leaving, rules)
         loses = np.zeros(len(batch), bool)
         loses[tags.row[late]] = True
         keep = ~loses[tags.row]
@@ -69,7 +69,7 @@ def place(table: HudiTable, batch: Batch, tags: Tags, rules: MergeRules, *, move
     return Placement(tags, leaving, np.sort(np.concatenate([new, moved[~stored_here[moved]]])))
 
 
-def _late(table: HudiTable, batch: Batch, tags: Tags, leaving: Flags, rules: MergeRules) -> Flags:
+def late_records(table: HudiTable, batch: Batch, tags: Tags, leaving: Flags, rules: MergeRules) -> Flags:
     """Which of the leaving records have an older ordering value than what is stored."""
     late = np.zeros(len(tags.row), bool)
     for number in np.unique(tags.slice[leaving]).tolist():
@@ -86,6 +86,31 @@ def _late(table: HudiTable, batch: Batch, tags: Tags, leaving: Flags, rules: Mer
         new_rank, old_rank = ranks([newer, older])
         late[entries[found]] = new_rank < old_rank
     return late
+
+
+def with_stored_values(table: HudiTable, batch: Batch, tags: Tags, columns: Sequence[str]) -> Batch:
+    """The batch with some columns as they are stored, for tables whose logs hold whole rows only."""
+    rows = batch.rows
+    found = [
+        stored_rows(table, slice_, batch.keys.take(pa.array(tags.row[tags.slice == number])), columns)
+        for number, slice_ in enumerate(tags.slices)
+        if (tags.slice == number).any()
+    ]
+    if not found:
+        return batch
+    stored = pa.concat_tables(found)
+    at = pc.index_in(batch.keys, value_set=_one(stored.column("key")))
+    for name in columns:
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(
+            index, rows.schema.field(index), stored.column(name).take(at).cast(rows.schema.field(index).type)
+        )
+    return replace(batch, rows=rows)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 
 
 def stored_rows(table: HudiTable, slice_: FileSlice, keys: pa.Array, columns: Sequence[str]) -> pa.Table:

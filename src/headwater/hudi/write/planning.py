@@ -19,7 +19,7 @@ from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.execution import Job, Plan
 from headwater.hudi.write.found_rows import FoundRows
 from headwater.hudi.write.options import IndexKind, WriteOptions
-from headwater.hudi.write.placement import place
+from headwater.hudi.write.placement import place, with_stored_values
 from headwater.hudi.write.row_size import row_bytes
 from headwater.hudi.write.tagging import NO_TAGS, Tags, latest_slices, resolve_index, tag
 from headwater.spec.expressions import Expression
@@ -69,14 +69,16 @@ def assigner(state: HudiTable, batch: Batch, job: Job, index: IndexKind) -> Assi
     return Assigner(state, job.options, index, size)
 
 
-def upsert_plan(state: HudiTable, batch: Batch, job: Job, *, combine: bool) -> Plan:
-    """Tag, place and assign a batch."""
+def upsert_plan(state: HudiTable, batch: Batch, job: Job, *, combine: bool, left_out: Sequence[str] = ()) -> Plan:
+    """Tag, place and assign a batch. Columns that were left out are taken from the stored rows."""
     index = resolve_index(state, job.options)
     if combine:
         batch = batch.combined(job.rules, by_partition=not index.is_global)
     else:
         refuse_repeated(state, batch, by_partition=not index.is_global)
     tags = tag(state, batch, index, job.options)
+    if left_out:
+        batch = with_stored_values(state, batch, tags, left_out)
     placed = place(state, batch, tags, job.rules, moves=index.is_global and job.options.moves_with(index))
     works = assigner(state, batch, job, index).assign(batch, placed.tags, placed.leaving, placed.inserts)
     return Plan(batch, works)

@@ -9,6 +9,8 @@ from headwater.hudi.write.meta_columns import with_meta_columns
 from headwater.hudi.write.parquet_sink import open_parquet, physical_rows, physical_schema
 
 _SAMPLE = 20_000
+# The bloom filter in a footer has room for many keys, however few there are.
+_FOOTER = 440_000
 _LEAST = 4.0
 
 
@@ -30,6 +32,20 @@ def row_bytes(rows: pa.Table, keys: pa.Array | pa.ChunkedArray | None, codec: st
     half = made.num_rows // 2
     measured = (_encoded(made, codec) - _encoded(made.slice(0, half), codec)) / (made.num_rows - half)
     return float(max(measured, _LEAST))
+
+
+def rows_in(size: float, each: float) -> int:
+    """How many rows of so many bytes each a file of a size holds beside its footer; at least one.
+
+    >>> rows_in(120 * 1024 * 1024, 100)
+    1253891
+    """
+    return max(int(max(size - _FOOTER, size / 2) / each), 1)
+
+
+def measured_row_bytes(size: int, rows: int) -> float:
+    """What a row took in a file that was written."""
+    return max((size - _FOOTER) / rows, _LEAST)
 
 
 def _encoded(rows: pa.Table, codec: str) -> int:
