@@ -14,10 +14,12 @@ SAME_FILES = "parquet, same files"
 HEADWATER = "headwater"
 STABLE = "headwater, stable"
 """Headwater on the table whose schema never changed, beside the evolved one."""
+UNCACHED = "headwater, no cache"
+"""Headwater merging every slice anew, as the first query that reads it does."""
 MERGE = "merge reader"
 FALLBACK = "fallback"
 HUDI = "hudi"
-SYSTEMS = (PARQUET, SAME_FILES, HEADWATER, STABLE, MERGE, FALLBACK, HUDI)
+SYSTEMS = (PARQUET, SAME_FILES, HEADWATER, UNCACHED, STABLE, MERGE, FALLBACK, HUDI)
 
 Sink = Literal["noop", "collect", "plan"]
 Check = Literal["answer", "rows", "query"]
@@ -88,6 +90,7 @@ _COW_BARS: dict[str, tuple[Bar, ...]] = {
 _ICEBERG = {"full": 1.12, "count": 1.58, "minmax": 1.45, "aggregate": 1.12, "range": 2.05, "partition": 1.2}
 """Iceberg 1.11 with deletion vectors on Spark 4.0, a tenth changed, as ratios to plain Parquet."""
 _FURTHER = {
+    UNCACHED: (("mor_avro", "mor_parquet"), ("full", "projected", "aggregate", "minmax", "range")),
     MERGE: (("mor_avro", "mor_parquet", "mor5_parquet"), ("full", "projected", "aggregate", "point")),
     FALLBACK: (("cow", "mor_avro"), ("full", "projected", "aggregate", "partition", "point")),
     SAME_FILES: (("cow",), ("full", "projected", "aggregate", "minmax", "point", "range", "partition")),

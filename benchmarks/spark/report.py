@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, SAME_FILES, STABLE, SYSTEMS
+from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, SAME_FILES, STABLE, SYSTEMS, UNCACHED
 from benchmarks.spark.results import Figures, Result
 
 _COLOURS = {
@@ -18,6 +18,7 @@ _COLOURS = {
     SAME_FILES: "#5b6b7b",
     HEADWATER: "#0b7285",
     STABLE: "#66c2d1",
+    UNCACHED: "#5b8db8",
     MERGE: "#7a5195",
     FALLBACK: "#b8a1d1",
     HUDI: "#e8890c",

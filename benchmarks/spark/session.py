@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, SAME_FILES, STABLE, Query
+from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, SAME_FILES, STABLE, UNCACHED, Query
 from benchmarks.spark.session_job import MARK
 from benchmarks.spark.tables import DIMENSION, Tables
 
@@ -32,6 +32,7 @@ READERS: Mapping[str, dict[str, Any]] = {
     SAME_FILES: {"format": "parquet"},
     HEADWATER: {"format": "headwater"},
     STABLE: {"format": "headwater"},
+    UNCACHED: {"format": "headwater", "options": {"merge-cache": "false"}},
     MERGE: {"format": "headwater", "options": {"reader": "merge"}},
     FALLBACK: {"format": "headwater", "options": {"use.dsv2": "false"}},
     HUDI: {"format": "hudi"},

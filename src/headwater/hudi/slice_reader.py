@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.log_rows import LogReader, Share
+from headwater.hudi.merge.memo import MergeMemo
 from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
 from headwater.hudi.parquet_rows import Run
@@ -75,13 +76,15 @@ class SliceContext:
     """Bytes that merging one slice may hold; None for as many as it takes."""
     report: Callable[[str], None] = field(default=_LOG.warning)
     """Told what a read passes over; in another process the log is."""
+    memo: MergeMemo | None = None
+    """Where outcomes of merging are kept for later reads; another process has its own."""
 
     def rules(self) -> MergeRules:
         """How versions of a record merge; an error where that is not known, which concerns slices with logs alone."""
         return merge_rules(self.config)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "report"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("report", "memo")}
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,10 @@ class HudiSliceReader:
     def within(self, budget: int) -> HudiSliceReader:
         """Hold no more than so many bytes of logs at a time."""
         return replace(self, context=replace(self.context, budget=budget))
+
+    def remembering(self, memo: MergeMemo) -> HudiSliceReader:
+        """Keep what merging finds out, and use what it found out before."""
+        return replace(self, context=replace(self.context, memo=memo))
 
     def with_positions(self, name: str) -> HudiSliceReader:
         return replace(self, schema=self.schema.append(pa.field(name, pa.int64())), position_column=name)
@@ -395,11 +402,26 @@ class _SliceRead:
         rules = self.context.rules()
         types = pa.schema([*self.target, *(f for f in self.context.schema.arrow if f.name not in self.target.names)])
         columns = self._merged_columns()
+        memo = self.context.memo if share.of == 1 and self.slice.instants is None and rules.merger is None else None
+        key = None if memo is None else self._merge_key(blocks, rules)
+        if memo is not None and (known := memo.find(key, [self.target.field(name) for name in columns])) is not None:
+            return known
         log = LogReader(self.context.config, rules, types, self._renames).read(
             blocks, columns, base_instant=self._base_instant() if base is not None else None, share=share
         )
         rows = None if base is None else self._base_rows(base, types)
-        return merge_slice(log, rows, rules, self.context.schema.defaults)
+        merged = merge_slice(log, rows, rules, self.context.schema.defaults)
+        if memo is not None:
+            memo.keep(key, merged)
+        return merged
+
+    def _merge_key(self, blocks: Sequence[LogBlock], rules: MergeRules) -> Hashable:
+        """All that the outcome of merging depends on, but for the columns: the base file, the blocks and the rules."""
+        base = self.slice.base_file
+        # A log file may grow, and a block of it begin to count when its commit completes: so blocks are named.
+        named = tuple((block.file, block.offset, block.length) for block in blocks)
+        table = (self.context.storage.uri, self.context.config.name, str(self.context.schema.arrow))
+        return (*table, None if base is None else (base.path, base.size), named, repr(rules))
 
     def _keep(self, base: BaseFile, columns: Sequence[str], rows: int) -> pa.Table | None:
         """A column of which merging needs many rows and the reader all: it is decoded once, if it is not too large."""

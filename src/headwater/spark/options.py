@@ -37,6 +37,7 @@ class ReadOptions:
     memory: int | None = None
     threads: int | None = None
     reader: str = "native"
+    merge_cache: bool = True
     push_down_aggregates: bool = True
     preserve_data_grouping: bool = False
     use_dsv2: bool = True
@@ -187,6 +188,14 @@ OPTIONS: tuple[Option, ...] = (
         "`merge` merges every slice with logs in Python, row by row of its files: slower, for diagnosis. The rows are "
         "the same.",
         _one_of("native", "merge"),
+    ),
+    Option(
+        "merge_cache",
+        "merge-cache",
+        "`true`, `false`",
+        "Whether executors keep what merging a slice with logs found out, for the next query that reads it. How much "
+        "each of their processes keeps, `spark.headwater.sidecar.cache` says.",
+        _flag,
     ),
     Option(
         "push_down_aggregates",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import collections
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.unit.spark.spark_json import spark_json
 
 import headwater
 from headwater.hudi.base_file import open_base_file
+from headwater.hudi.merge.memo import MergeMemo
 from headwater.spark.sidecar.merging import SliceScan, decode_slice
 from headwater.spark.sidecar.planning import plan, push
 from headwater.spark.sidecar.predicates import FULL
@@ -27,6 +29,8 @@ from headwater.spec.expressions import Expression, bind, filter_batch
 VERSION = headwater.__version__
 TABLES = suites.tables("generated")
 FILTERS = 3
+# As in a sidecar, which goes on remembering what it merged: over all tables, filters and columns of these tests.
+MEMO = MergeMemo(64 * 10**6)
 
 
 def counted(table: pa.Table) -> collections.Counter[str]:
@@ -40,7 +44,8 @@ def opened(path: Path, **options: str) -> OpenTable:
 
 def rows_of(answer: Mapping[str, Any]) -> pa.Table:
     """What the JVM makes of a plan: base files by itself, less the dropped positions, plus the added rows."""
-    scan = SliceScan.from_bytes(base64.b64decode(answer["scan"]), VERSION)
+    sent = SliceScan.from_bytes(base64.b64decode(answer["scan"]), VERSION)
+    scan = replace(sent, reader=sent.reader.remembering(MEMO))
     found = [scan.schema.empty_table()]
     for task in answer["tasks"]:
         slice_ = decode_slice(base64.b64decode(task["payload"]))
@@ -61,8 +66,6 @@ def rows_of(answer: Mapping[str, Any]) -> pa.Table:
 
 def _base_rows(scan: SliceScan, slice_: Any, dropped: Any) -> pa.Table:
     """The base file without any filter, as a reader of Parquet files alone has it."""
-    from dataclasses import replace
-
     alone = replace(scan, reader=replace(scan.reader, filter=None), metadata_columns=("_pos",))
     tables = list(alone.read(replace(slice_, delta_files=())))
     whole = pa.concat_tables([alone.schema.empty_table(), *tables])
@@ -131,8 +134,6 @@ def test_a_small_budget_changes_no_row(table: suites.FixtureTable) -> None:
         return
     answer = plan(found, {"read_schema": to_spark(found.schema)}, VERSION)
     scan = SliceScan.from_bytes(base64.b64decode(answer["scan"]), VERSION)
-    from dataclasses import replace
-
     tight = replace(scan, reader=scan.reader.within(2000))
     answer["scan"] = base64.b64encode(tight.to_bytes(VERSION)).decode()
     assert counted(rows_of(answer)) == counted(_as_spark(found.scan.to_arrow(), scan.schema))

@@ -18,9 +18,10 @@ import sys
 import threading
 from typing import BinaryIO
 
-ROLE, THREADS, IMPORT = "HEADWATER_ROLE", "HEADWATER_THREADS", "HEADWATER_IMPORT"
+ROLE, THREADS, IMPORT, CACHE = "HEADWATER_ROLE", "HEADWATER_THREADS", "HEADWATER_IMPORT", "HEADWATER_CACHE"
 """Environment: docs/spark-connector.md says what they do."""
 _PIPE_BYTES = 1024 * 1024
+_DEFAULT_CACHE = "128MB"
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     source = os.fdopen(os.dup(0), "rb", buffering=_PIPE_BYTES)
     threading.Thread(target=_listen, args=(source, requests), daemon=True, name="stdin").start()
-    server = Server(out, version)
+    server = Server(out, version, cache_bytes=_cache_bytes())
     try:
         write_frame(out, Kind.HELLO, json.dumps(hello).encode("utf-8"))
         if os.environ.get(ROLE) == "executor":
@@ -75,6 +76,14 @@ def _threads() -> int:
         return max(1, int(os.environ.get(THREADS, "1")))
     except ValueError:
         return 1
+
+
+def _cache_bytes() -> int:
+    """Bytes of merged rows that are kept from one query to the next."""
+    from headwater.pipeline import parse_memory
+
+    text = os.environ.get(CACHE) or _DEFAULT_CACHE
+    return 0 if text.strip() == "0" else parse_memory(text)
 
 
 def _listen(source: BinaryIO, requests: queue.SimpleQueue[object]) -> None:

@@ -74,7 +74,9 @@ def plan_aggregate(table: OpenTable, request: Mapping[str, Any], version: str) -
             return {**answer, "rows": tally.to_rows()}
         except UnicodeDecodeError:
             answer["complete"] = False  # text that is none goes as Arrow
-    scan_blob = SliceScan(reader.project(pa.schema([])), pa.schema([])).to_bytes(version)
+    scan_blob = SliceScan(reader.project(pa.schema([])), pa.schema([]), remembers=table.options.merge_cache).to_bytes(
+        version
+    )
     return {
         **answer,
         "scan": base64.b64encode(scan_blob).decode("ascii"),

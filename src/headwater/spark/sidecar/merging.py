@@ -74,6 +74,8 @@ class SliceScan:
     metadata_columns: tuple[str, ...] = ()
     partition_type: pa.DataType | None = None
     """The struct of the partition columns."""
+    remembers: bool = True
+    """Whether outcomes of merging are kept for later queries."""
 
     def to_bytes(self, version: str) -> bytes:
         return version.encode("ascii") + b"\n" + zlib.compress(pickle.dumps(self, protocol=5), 1)

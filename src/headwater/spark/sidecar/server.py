@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError, InvalidArgument
+from headwater.hudi.merge.memo import MergeMemo
 from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
 from headwater.spark.sidecar.merging import SliceScan, batches, bitmap, decode_slice
@@ -49,9 +50,10 @@ class Request:
 class Server:
     """Holds what requests refer to: tables by handle, scans by id."""
 
-    def __init__(self, out: Writable, version: str) -> None:
+    def __init__(self, out: Writable, version: str, *, cache_bytes: int = 0) -> None:
         self._out = out
         self._version = version
+        self._memo = MergeMemo(cache_bytes) if cache_bytes else None
         self._tables = OpenTables()
         self._scans: OrderedDict[str, SliceScan] = OrderedDict()
         self._answers: dict[str, Callable[[Request], Mapping[str, Any]]] = {
@@ -143,8 +145,16 @@ class Server:
         self._scans.move_to_end(scan_id)
         return self._scans[scan_id]
 
+    def _remembering(self, scan: SliceScan) -> SliceScan:
+        return (
+            scan
+            if self._memo is None or not scan.remembers
+            else replace(scan, reader=scan.reader.remembering(self._memo))
+        )
+
     def _merge(self, request: Request, stream: _RowStream) -> None:
-        scan, slice_ = self._known_scan(request), decode_slice(base64.b64decode(request.query["payload"]))
+        slice_ = decode_slice(base64.b64decode(request.query["payload"]))
+        scan = self._remembering(self._known_scan(request))
         wanted = bool(request.query.get("rows", True))
         dropped = []
         told = False
@@ -168,7 +178,7 @@ class Server:
 
     def _aggregate(self, request: Request, stream: _RowStream) -> None:
         payloads = [base64.b64decode(one) for one in request.query["payloads"]]
-        schema, rows = run_aggregate(self._known_scan(request), payloads, stream.check)
+        schema, rows = run_aggregate(self._remembering(self._known_scan(request)), payloads, stream.check)
         stream.rows(pa.Table.from_batches([rows]), schema)
         stream.end(schema)
 

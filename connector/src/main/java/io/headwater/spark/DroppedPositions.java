@@ -90,7 +90,7 @@ final class DroppedPositions {
   static Source ask(ReadSpec spec, SliceTask task, ReadMetrics metrics) {
     return () -> {
       try (SidecarStream stream =
-          SidecarStream.open(spec.python, spec.scanId, spec.scan,
+          SidecarStream.open(spec.python, spec.scanId, spec.scan, task.path,
               Json.object().put("op", "merge").put("payload", task.payload).put("rows", false))) {
         long[] words = stream.awaitPositions();
         stream.finish();

@@ -77,7 +77,7 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
 
   private PartitionReader<ColumnarBatch> readBySidecar(SliceTask task) {
     metrics.slicesBySidecar++;
-    return new StreamReader(spec, Json.object().put("op", "read").put("payload", task.payload));
+    return new StreamReader(spec, task, Json.object().put("op", "read").put("payload", task.payload), false);
   }
 
   /** All slices of this task in one request: the sidecar adds them up itself. */
@@ -89,7 +89,7 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
     }
     at = splits.length;
     metrics.slicesBySidecar += splits.length;
-    return new StreamReader(spec, request);
+    return new StreamReader(spec, splits[0].task, request, false);
   }
 
   @Override

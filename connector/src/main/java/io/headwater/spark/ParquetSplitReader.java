@@ -3,7 +3,12 @@ package io.headwater.spark;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
@@ -28,6 +33,10 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private final SliceTask task;
   private final boolean showsRowIndex;
   private final boolean withRowIndex;
+  private final boolean isWholeFile;
+  /** The position of the current batch's first row where rows are counted, which follow each other; else -1. */
+  private long position;
+  private int rows;
   private final PartitionReader<ColumnarBatch> reader;
   private ColumnarBatch read;
   private ColumnarBatch arranged;
@@ -39,7 +48,11 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.shape = shape;
     this.task = split.task;
     this.showsRowIndex = contains(spec.metadata, HeadwaterTable.POSITION);
-    this.withRowIndex = positions || showsRowIndex;
+    this.isWholeFile = split.start == 0 && split.length >= task.size;
+    // Spark makes its row index value by value, in boxes. Where no filter skips rows they can be counted.
+    boolean counts = positions && !showsRowIndex && shape.filters.length == 0;
+    this.position = !counts ? -1 : isWholeFile ? 0 : firstRow(spec, split);
+    this.withRowIndex = showsRowIndex || (positions && position < 0);
     try {
       this.reader =
           SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
@@ -62,10 +75,41 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   @Override
   public boolean next() throws IOException {
     try {
-      return reader.next();
+      if (position >= 0) {
+        position += rows;
+        rows = 0;
+      }
+      if (!reader.next()) {
+        return false;
+      }
+      rows = reader.get().numRows();
+      return true;
     } catch (Exception e) {
       throw explain(task, e);
     }
+  }
+
+  /** Where the row groups of a split begin, by the library that chooses them; -1 where it does not tell. */
+  private static long firstRow(ReadSpec spec, HeadwaterBatch.Split split) throws IOException {
+    Configuration conf = spec.hadoop.value();
+    ParquetReadOptions options =
+        HadoopReadOptions.builder(conf).withRange(split.start, split.start + split.length).build();
+    try (ParquetFileReader file =
+        ParquetFileReader.open(HadoopInputFile.fromPath(new Path(split.task.file), conf), options)) {
+      return file.getRowGroups().isEmpty() ? 0 : file.getRowGroups().get(0).getRowIndexOffset();
+    } catch (IOException | RuntimeException e) {
+      throw explain(split.task, e);
+    }
+  }
+
+  /** The position of the current batch's first row, behind which the others follow; -1 where {@link #rowIndex} tells. */
+  long firstPosition() {
+    return position;
+  }
+
+  /** After the last batch: how many rows the file has; -1 where that was not counted. */
+  long rowsOfFile() {
+    return isWholeFile ? position : -1;
   }
 
   @Override

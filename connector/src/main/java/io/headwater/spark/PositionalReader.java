@@ -34,7 +34,8 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
     this.added =
         split.start > 0
             ? null
-            : new StreamReader(spec, Json.object().put("op", "merge").put("payload", task.payload).put("rows", true));
+            : new StreamReader(
+                spec, task, Json.object().put("op", "merge").put("payload", task.payload).put("rows", true), true);
     try {
       this.base = new ParquetSplitReader(spec, shape, split, true);
     } catch (IOException | RuntimeException e) {
@@ -56,7 +57,8 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
     while (!baseDone && base.next()) {
       ColumnarBatch batch = base.get();
       int rows = batch.numRows();
-      int left = select(base.rowIndex(), rows);
+      long first = base.firstPosition();
+      int left = first >= 0 ? selectRange(first, first + rows - 1, rows) : select(base.rowIndex(), rows);
       if (left == rows) {
         current = batch;
         return true;
@@ -67,12 +69,28 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
         return true;
       }
     }
-    baseDone = true;
+    if (!baseDone) {
+      baseDone = true;
+      checkAllFound();
+    }
     if (added != null && added.next()) {
       current = added.get();
       return true;
     }
     return false;
+  }
+
+  /** A position behind the last row: the logs are those of another base file. */
+  private void checkAllFound() throws IOException {
+    long rows = base.rowsOfFile();
+    long last = 64L * dropped.length - 1;
+    while (rows >= 0 && last >= rows) {
+      if ((dropped[(int) (last >>> 6)] >>> last & 1L) != 0) {
+        throw new IOException("CorruptFile: " + task.file + " has " + rows + " rows, and its logs replace row " + last
+            + "; restore the files of this slice");
+      }
+      last--;
+    }
   }
 
   /** Fills {@link #kept} and returns how many rows are kept; when all are, the list is not filled. */
@@ -100,6 +118,9 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
 
   /** Rows that follow each other in the file: whole words of the bitmap are tested at once. */
   private int selectRange(long first, long last, int rows) {
+    if (rows == 0) {
+      return 0;
+    }
     int firstWord = (int) (first >>> 6);
     int lastWord = (int) Math.min(last >>> 6, dropped.length - 1L);
     boolean any = false;

@@ -9,6 +9,7 @@ import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
@@ -18,18 +19,26 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Rows that the sidecar made, as Arrow batches whose vectors Spark reads in place. */
 final class StreamReader implements PartitionReader<ColumnarBatch> {
+  private static final int CONSTANT_ROWS = 1 << 16;
+
   private final ReadSpec spec;
+  private final SliceTask task;
+  private final boolean besideBase;
   private final SidecarStream stream;
   private BufferAllocator allocator;
   private ArrowStreamReader arrow;
   private VectorSchemaRoot root;
+  private HeapRows heap;
   private ColumnarBatch batch;
   private boolean started;
   private long rows;
 
-  StreamReader(ReadSpec spec, ObjectNode request) {
+  /** Rows that come beside those of a base file are given in the same kinds of vectors as these. */
+  StreamReader(ReadSpec spec, SliceTask task, ObjectNode request, boolean besideBase) {
     this.spec = spec;
-    this.stream = SidecarStream.open(spec.python, spec.scanId, spec.scan, request);
+    this.task = task;
+    this.besideBase = besideBase;
+    this.stream = SidecarStream.open(spec.python, spec.scanId, spec.scan, task.path, request);
   }
 
   SidecarStream stream() {
@@ -51,6 +60,9 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
     while (arrow != null && arrow.loadNextBatch()) {
       int count = root.getRowCount();
       if (count > 0) {
+        if (heap != null) {
+          heap.fill(root.getFieldVectors(), count);
+        }
         batch.setNumRows(count);
         rows += count;
         return true;
@@ -71,20 +83,39 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
           + root.getSchema());
     }
     // The stream has data columns first, then metadata columns; the scan may mix them.
-    ColumnVector[] columns = new ColumnVector[fields.length];
+    int[] sources = new int[fields.length];
+    DataType[] types = new DataType[fields.length];
+    ArrowColumnVector[] arrived = new ArrowColumnVector[fields.length];
     int data = 0;
     int metadata = spec.data.length();
     StructType wanted = spec.data;
     for (int i = 0; i < fields.length; i++) {
       boolean isData = data < wanted.length() && wanted.fields()[data].name().equals(fields[i].name());
-      ArrowColumnVector vector = new RefilledColumnVector(vectors.get(isData ? data++ : metadata++));
+      sources[i] = isData ? data++ : metadata++;
+      ArrowColumnVector vector = arrived[i] = new RefilledColumnVector(vectors.get(sources[i]));
       if (!Values.sameLayout(vector.dataType(), fields[i].dataType())) {
         throw new IOException("the sidecar sent column " + fields[i].name() + " as " + vector.dataType().catalogString()
             + "; the scan has " + fields[i].dataType().catalogString());
       }
-      columns[i] = vector;
+      types[sources[i]] = fields[i].dataType();
+    }
+    heap = besideBase ? HeapRows.of(types) : null;
+    ColumnVector[] columns = new ColumnVector[fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      ColumnVector constant = besideBase ? constant(fields[i]) : null;
+      columns[i] = constant != null ? constant : heap != null ? heap.vector(sources[i]) : arrived[i];
     }
     batch = new ColumnarBatch(columns);
+  }
+
+  /** A column that the partition tells, of the class that the base file's batches have for it. */
+  private ColumnVector constant(StructField field) {
+    for (int i = 0; i < spec.constants.length; i++) {
+      if (spec.constants[i].equals(field.name())) {
+        return Values.constant(field.dataType(), task.constants[i], CONSTANT_ROWS);
+      }
+    }
+    return null;
   }
 
   @Override
@@ -97,6 +128,10 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
     try {
       stream.close();
     } finally {
+      if (heap != null) {
+        heap.close();
+        heap = null;
+      }
       if (arrow != null) {
         arrow.close(false);
         arrow = null;

@@ -31,9 +31,16 @@ public final class SidecarPool {
     return DRIVERS.computeIfAbsent(python, Driver::new);
   }
 
-  /** A process for one task's request: an idle one, or a new one. */
-  static Sidecar take(String python) {
+  /** A process for one task's request: an idle one, if need be a new one; best of all one that has seen the file. */
+  static Sidecar take(String python, String file) {
     ConcurrentLinkedDeque<Sidecar> idle = IDLE.get(python);
+    if (idle != null) {
+      for (Sidecar sidecar : idle) {
+        if (sidecar.hasSeen(file) && idle.remove(sidecar) && sidecar.isAlive()) {
+          return sidecar;
+        }
+      }
+    }
     for (Sidecar sidecar = idle == null ? null : idle.pollFirst(); sidecar != null; sidecar = idle.pollFirst()) {
       if (sidecar.isAlive()) {
         return sidecar;

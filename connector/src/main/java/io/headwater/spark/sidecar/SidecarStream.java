@@ -44,10 +44,13 @@ public final class SidecarStream implements ReadableByteChannel {
 
   /**
    * Sends a request for a scan's tasks, after the scan itself where the process does not hold it.
+   * Work on one file goes to the same process if it can: that one may still know the outcome.
    */
-  public static SidecarStream open(String python, String scanId, byte[] scan, ObjectNode request) {
+  public static SidecarStream open(String python, String scanId, byte[] scan, String file, ObjectNode request) {
     try {
-      return openWith(SidecarPool.take(python), python, scanId, scan, request);
+      Sidecar sidecar = SidecarPool.take(python, file);
+      sidecar.sees(file);
+      return openWith(sidecar, python, scanId, scan, request);
     } catch (SidecarException e) {
       if (!e.isDeath()) {
         throw e;

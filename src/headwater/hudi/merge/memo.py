@@ -1,0 +1,84 @@
+"""What merging found out about slices, kept for the next query that reads them.
+
+The files of a slice never change, so neither does the outcome of merging them: which rows of the base file go, and
+which rows come. A process that serves one query after the other keeps the outcomes that were asked for last, as many
+as fit the bytes that it was given.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+
+import pyarrow as pa
+
+from headwater.hudi.merge.fold import Rows
+from headwater.hudi.merge.slice_merge import Merged
+
+
+@dataclass
+class _Outcome:
+    dropped: Rows
+    rows: int
+    # Of each column by its name and type: a later query may ask for other columns, or for other fields of a struct.
+    columns: dict[tuple[str, str], pa.ChunkedArray] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return int(self.dropped.nbytes + sum(column.nbytes for column in self.columns.values()))
+
+
+class MergeMemo:
+    """The outcomes of merging slices, the latest ones within so many bytes.
+
+    >>> import numpy as np
+    >>> memo = MergeMemo(1000)
+    >>> memo.keep("a slice", Merged(np.array([3]), pa.table({"x": [1], "y": [2]})))
+    >>> memo.find("a slice", pa.schema({"x": pa.int64()})).added.to_pydict()
+    {'x': [1]}
+    >>> memo.find("a slice", pa.schema({"z": pa.int64()})) is None
+    True
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._size = 0
+        self._outcomes: OrderedDict[Hashable, _Outcome] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: Hashable, wanted: Iterable[pa.Field]) -> Merged | None:
+        """The outcome for a slice, if it is known with all these columns."""
+        with self._lock:
+            known = self._outcomes.get(key)
+            if known is None:
+                return None
+            self._outcomes.move_to_end(key)
+            fields = list(wanted)
+            columns = [known.columns.get(_name_of(one)) for one in fields]
+            if not fields or any(column is None for column in columns):
+                return None
+            return Merged(known.dropped, pa.table(columns, schema=pa.schema(fields)))
+
+    def keep(self, key: Hashable, merged: Merged) -> None:
+        """Remember an outcome, beside the columns that are known of it already; the oldest ones go where need be."""
+        table = merged.added
+        with self._lock:
+            known = self._outcomes.pop(key, None)
+            if known is not None:
+                self._size -= known.size
+            if known is None or known.rows != table.num_rows or len(known.dropped) != len(merged.dropped):
+                known = _Outcome(merged.dropped, table.num_rows)
+            known.columns.update(zip(map(_name_of, table.schema), table.columns, strict=True))
+            if known.size > self._most:
+                return
+            self._outcomes[key] = known
+            self._size += known.size
+            while self._size > self._most:
+                _, oldest = self._outcomes.popitem(last=False)
+                self._size -= oldest.size
+
+
+def _name_of(one: pa.Field) -> tuple[str, str]:
+    return one.name, str(one.type)
