@@ -19,6 +19,8 @@ from headwater.hudi.base_file import open_base_file
 from headwater.hudi.footer_index import by_footer
 from headwater.hudi.index.bloom import BloomFilter
 from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
+from headwater.hudi.metadata_table.columns import LOCATIONS
+from headwater.hudi.metadata_table.locations import locate
 from headwater.hudi.metadata_table.reader import BLOOM_FILTERS, RECORD_INDEX
 from headwater.spec.model import FileSlice
 from headwater.spec.record_index import LOCATION_SCHEMA
@@ -63,33 +65,41 @@ class HudiRecordIndex:
         return metadata is not None and metadata.has(RECORD_INDEX)
 
     def _places(self, wanted: pa.Array) -> set[tuple[str, str]]:
-        assert self.table.metadata is not None
-        located = self.table.metadata.locations(wanted.unique().to_pylist())
-        return {(found.partition, found.file_id) for _, found in located}
+        located = self._located(wanted).group_by(["partition", "file_id"]).aggregate([])
+        return {(row["partition"] or "", row["file_id"]) for row in located.to_pylist()}
+
+    def _located(self, wanted: pa.Array) -> pa.Table:
+        """What the record index says of these keys, as `LOCATIONS`."""
+        metadata = self.table.metadata
+        assert metadata is not None
+        if not metadata.index_is_partitioned:
+            return locate(metadata, wanted)
+        found = metadata.locations(wanted.unique().to_pylist())
+        rows = [(key, place.partition, place.file_id, place.instant_millis, place.position) for key, place in found]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(LOCATIONS)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, LOCATIONS, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=LOCATIONS)
 
     def _all_slices(self) -> list[FileSlice]:
         return [slice_ for found in self.table.file_index().list_files_at() for slice_ in found.slices]
 
     def _by_index(self, wanted: pa.Array) -> pa.Table:
-        assert self.table.metadata is not None
-        located = self.table.metadata.locations(wanted.unique().to_pylist())
-        partitions = sorted({found.partition for _, found in located})
+        located = self._located(wanted)
+        partitions = sorted(path or "" for path in located.column("partition").unique().to_pylist())
         index = self.table.file_index()
-        instants = {
-            group.id: group.slices[-1].base_instant
+        places = [
+            (group.id.partition, group.id.file_id, group.slices[-1].base_instant)
             for path in partitions
             for group in index.groups(path)
             if group.slices
-        }
-        by_place = {(group.partition, group.file_id): instant for group, instant in instants.items()}
-        rows = [
-            (key, found.partition, found.file_id, by_place[(found.partition, found.file_id)], found.position)
-            for key, found in located
-            if (found.partition, found.file_id) in by_place
         ]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(LOCATION_SCHEMA)
-        arrays = [pa.array(column, f.type) for column, f in zip(columns, LOCATION_SCHEMA, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=LOCATION_SCHEMA)
+        columns = list(zip(*places, strict=True)) if places else [()] * 3
+        names = ("partition", "file_id", "instant")
+        slices = pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+        partition = pc.fill_null(located.column("partition"), "")
+        located = located.set_column(located.schema.get_field_index("partition"), "partition", partition)
+        joined = located.join(slices, keys=["partition", "file_id"], join_type="inner")
+        return joined.select(LOCATION_SCHEMA.names).cast(LOCATION_SCHEMA)
 
     def _by_search(self, wanted: pa.Array) -> pa.Table:
         found = [self._in_slice(slice_, keys) for slice_, keys in self._candidates(wanted)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.errors import UnsupportedTable
 from headwater.hudi.index import hashing
@@ -84,24 +86,33 @@ def by_group(entries: Entries, count: int) -> Iterator[tuple[int, Entries]]:
     >>> [(index, part.keys.to_pylist(), part.values.to_pylist()) for index, part in by_group(Entries(keys, values), 1)]
     [(0, [b'a', b'b'], [b'1', b'2'])]
     """
+    import polars as pl
+
     if not len(entries):
         return
     groups = hashing.file_group_indexes(entries.keys, count)
-    frame = pl.DataFrame(
-        {
-            "group": groups,
-            "key": pl.Series(entries.keys.cast(pa.large_binary())),
-            "there": np.asarray(pa.compute.greater(pa.compute.binary_length(entries.values), 0)),
-            "row": np.arange(len(entries), dtype=np.int64),
-        }
-    )
-    ordered = frame.sort("group", "key", "there", "row").unique(["group", "key"], keep="last", maintain_order=True)
-    rows = ordered.get_column("row").to_numpy()
-    numbers = ordered.get_column("group").to_numpy()
+    keys = pl.Series(entries.keys.cast(pa.large_binary()))
+    rows = keys.arg_sort().to_numpy().astype(np.int64)
+    ordered = entries.keys.take(pa.array(rows))
+    if len(ordered) > 1 and pc.any(pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))).as_py():
+        rows = _last_that_is_there(keys, entries.values)
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    numbers = groups[rows]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         chosen = pa.array(rows[start:stop])
         yield int(numbers[start]), Entries(entries.keys.take(chosen), entries.values.take(chosen))
+
+
+def _last_that_is_there(keys: Any, values: pa.Array) -> npt.NDArray[np.int64]:
+    """Rows sorted by key, of equal keys one; `keys` is a series of Polars."""
+    import polars as pl
+
+    there = pc.greater(pc.binary_length(values), 0)
+    frame = pl.DataFrame({"key": keys, "there": pl.Series(there), "row": np.arange(len(keys), dtype=np.int64)})
+    ordered = frame.sort("key", "there", "row").unique("key", keep="last", maintain_order=True)
+    rows: npt.NDArray[np.int64] = ordered.get_column("row").to_numpy()
+    return rows
 
 
 def refuse_other_indexes(metadata: MetadataTable) -> None:

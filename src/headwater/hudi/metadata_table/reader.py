@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.errors import CorruptFile
 from headwater.hudi.hfile import BytesSource, HFileReader, StorageSource
@@ -327,6 +328,23 @@ class _FileGroup:
                 schema = self._schema(block.schema, block.describe())
                 for keys, values in self._readers[index].scan_columns():
                     yield keys, values, schema
+
+    def columns_of(self, keys: pa.Array) -> Iterator[_Columns]:
+        """As `base_columns` and `log_columns`, oldest first, of the records with these keys only."""
+        if self._base is not None and self._base.entry_count:
+            schema = self._schema(self._base.file_info.get(b"schema"), self._base.name)
+            for found, values in self._base.get_columns(keys):
+                yield found, values, schema
+        for index, block in enumerate(self._blocks):
+            if block.type is BlockType.DELETE:
+                gone = pa.array(read_delete_block(block).key.to_pylist(), pa.binary())
+                gone = gone.filter(pc.is_in(gone, value_set=keys.cast(pa.binary())))
+                if len(gone):
+                    yield gone, pa.array([b""] * len(gone), pa.binary()), ""
+            elif block.type is BlockType.HFILE_DATA:
+                schema = self._schema(block.schema, block.describe())
+                for found, values in self._readers[index].get_columns(keys):
+                    yield found, values, schema
 
     def _schema(self, schema: str | bytes | None, where: str) -> str | bytes:
         if schema is None:
