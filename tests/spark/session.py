@@ -8,12 +8,16 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 import headwater
 
-PATHS = ("dsv2", "merge", "fallback")
-"""The three ways to read: natively, merged in the sidecar, and without the connector's jar."""
+HAS_FALLBACK = int(pyspark.__version__.split(".", 1)[0]) >= 4
+"""Whether this Spark has Python data sources."""
+
+PATHS = ("dsv2", "merge", "fallback") if HAS_FALLBACK else ("dsv2", "merge")
+"""The ways to read: natively, merged in the sidecar, and without the connector's jar."""
 
 _CONFS = {
     "dsv2": {},

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.suites import FixtureTable, tables
-from tests.spark.session import PATHS, load, rows, spark, using
+from tests.spark.session import HAS_FALLBACK, PATHS, load, rows, spark, using
 
 import headwater
 
@@ -63,6 +63,12 @@ def test_path_that_is_no_table(path: str, tmp_path: Path) -> None:
 def test_option_that_does_not_exist(path: str, copy: Path) -> None:
     with using(path) as session, pytest.raises(Exception, match="as-of"):
         rows(load(session, str(copy), **{"as-off": "20260101000000000"}))
+
+
+@pytest.mark.skipif(HAS_FALLBACK, reason="this Spark has Python data sources")
+def test_fallback_where_spark_has_no_python_data_sources(copy: Path) -> None:
+    with using("fallback") as session, pytest.raises(Exception, match=r"needs Spark 4\.0 or newer"):
+        rows(load(session, str(copy)))
 
 
 @pytest.mark.parametrize("path", ["dsv2", "merge"])  # the fallback plans when it runs: nothing lies in between

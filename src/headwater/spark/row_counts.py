@@ -10,7 +10,7 @@ from headwater.hudi.timeline import HudiTimeline
 from headwater.spec.model import FileSlice, InstantState
 
 # Commits of a table of many files are large, and planning is not to wait for them.
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 1 << 20
 
 
 class _Written(NamedTuple):

@@ -43,13 +43,37 @@ class _Footer:
         """Bytes of all columns."""
         return sum(self.columns.values())
 
-    @property
-    def overhead(self) -> int:
-        """Bytes that are no rows: the bloom filter in the footer can be most of a small file."""
-        return max(self.bytes - self.content, 0)
-
     def share(self, names: Sequence[str]) -> float:
         return sum(self.columns.get(name, 0) for name in names) / self.content if self.content else 1.0
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What the size of a base file says of it, judged by the smallest and the largest one.
+
+    A size alone says little: the bloom filter in the footer can be most of a small file.
+
+    >>> sizes = _Sizes(_Footer(10, 1_100, {"a": 100}), _Footer(1_010, 11_100, {"a": 10_100}))
+    >>> sizes.rows(1_100), sizes.content(1_100), sizes.rows(6_100)
+    (10.0, 100.0, 510.0)
+    """
+
+    smallest: _Footer
+    largest: _Footer
+
+    def rows(self, size: int) -> float:
+        return self._between(size, self.smallest.rows, self.largest.rows)
+
+    def content(self, size: int) -> float:
+        """Bytes of the columns."""
+        return self._between(size, self.smallest.content, self.largest.content)
+
+    def _between(self, size: int, least: int, most: int) -> float:
+        low, high = self.smallest.bytes, self.largest.bytes
+        if high <= low:
+            return most * size / high if high else 0.0
+        part = min(max((size - low) / (high - low), 0.0), 1.0)
+        return least + part * (most - least)
 
 
 _FOOTERS: OrderedDict[str, _Footer | None] = OrderedDict()
@@ -69,12 +93,14 @@ def estimate(
     """
     if not slices:
         return {"bytes": _SMALLEST, "rows": 0, "columns": {}}
-    sample = _footer(context, max((s for s in slices if s.base_file is not None), key=_base_bytes, default=None))
+    sizes = _sizes(context, slices)
     known = _from_metadata(context, metadata, slices, columns)
-    rows = _rows(context, slices, known, sample, counts)
-    size = sum(_content(slice_, sample) for slice_ in slices)
-    if sample is not None:
-        size = int(size * sample.share(columns))
+    rows = _rows(context, slices, known, sizes, counts)
+    size = sum(slice_.size for slice_ in slices)
+    if sizes is not None:
+        bases = [_base_bytes(slice_) for slice_ in slices]
+        content = sum(sizes.content(base) for base in bases) + size - sum(bases)
+        size = int(content * sizes.largest.share(columns))
     if not columns:
         size = min(size, (rows or 0) * _ROW_WITHOUT_COLUMNS) or size
     found = _columns(slices, known, columns) | _of_partitions(slices, partitions or {}, columns)
@@ -85,22 +111,24 @@ def _base_bytes(slice_: FileSlice) -> int:
     return (slice_.base_file.size or 0) if slice_.base_file is not None else 0
 
 
-def _content(slice_: FileSlice, sample: _Footer | None) -> int:
-    """Bytes of a slice less what is no rows in its base file."""
-    base = _base_bytes(slice_)
-    return slice_.size - (0 if sample is None else min(base, sample.overhead))
+def _sizes(context: SliceContext, slices: Sequence[FileSlice]) -> _Sizes | None:
+    bases = [slice_ for slice_ in slices if _base_bytes(slice_)]
+    if not bases:
+        return None
+    largest = _footer(context, max(bases, key=_base_bytes))
+    smallest = _footer(context, min(bases, key=_base_bytes))
+    return None if largest is None else _Sizes(smallest or largest, largest)
 
 
 def _rows(
     context: SliceContext,
     slices: Sequence[FileSlice],
     known: dict[FileSlice, Known],
-    sample: _Footer | None,
+    sizes: _Sizes | None,
     counts: RowCounts,
 ) -> int | None:
     if any(slice_.delta_files or (slice_ not in known and counts.of(slice_) is None) for slice_ in slices):
         counts.learn()
-    per_byte = sample.rows / sample.content if sample is not None and sample.content else None
     total, unknown = 0.0, []
     for slice_ in slices:
         if slice_ in known:
@@ -113,9 +141,8 @@ def _rows(
         footer = _footer(context, slice_) if len(unknown) <= _FEW else None
         if footer is not None:
             total += max(footer.rows + counts.change(slice_), 0)
-        elif per_byte is not None:
-            base = _base_bytes(slice_)
-            total += per_byte * (max(base - (sample.overhead if sample else 0), 0) if base else slice_.size)
+        elif sizes is not None:
+            total += sizes.rows(_base_bytes(slice_) or slice_.size)
         else:
             return None
     return round(total)

@@ -115,8 +115,9 @@ def test_rows_without_commits_are_told_by_the_bytes_that_are_rows(monkeypatch: p
 def test_bytes_are_those_of_rows() -> None:
     """A few rows are a few kilobytes, however large the bloom filter next to them."""
     for table in COW:
-        if estimated(table)["rows"] is not None and estimated(table)["rows"] < 100:
-            assert estimated(table)["bytes"] < 100_000, table.name
+        found = estimated(table)
+        if found["rows"] is not None and found["rows"] < 100:
+            assert 50 * found["rows"] <= found["bytes"] < 100_000, table.name
 
 
 def test_rows_of_logs_without_a_base_file_are_estimated() -> None:

@@ -66,8 +66,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
     counts = RowCounts(table.table.hudi.timeline)
     places = {one["path"]: index for index, one in enumerate(partitions)}
     left = [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)]
-    native = {name.instant for slice_ in left if (name := _base_name(slice_)) is not None}
-    stored = StoredTypes(table.table.hudi.timeline, () if merging else native)
+    stored = StoredTypes(table.table.hudi.timeline, () if merging else {slice_.base_instant for slice_ in left})
     tasks = _Tasks(reader, places, counts, merging, stored, read_schema, constants).make(left)
     if limit is not None:
         tasks = _enough(tasks, reader.context.storage, int(limit))

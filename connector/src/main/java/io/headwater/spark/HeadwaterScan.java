@@ -11,6 +11,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -169,7 +170,7 @@ final class HeadwaterScan
     List<NamedReference> columns = new ArrayList<>();
     for (StructField key : table.partitionType().fields()) {
       if (names.contains(key.name())) {
-        columns.add(org.apache.spark.sql.connector.expressions.Expressions.column(key.name()));
+        columns.add(FieldReference.column(key.name()));
       }
     }
     return columns.toArray(new NamedReference[0]);
@@ -214,7 +215,7 @@ final class HeadwaterScan
     for (StructField field : data.fields()) {
       JsonNode column = known.get(field.name());
       if (column != null) {
-        columns.put(org.apache.spark.sql.connector.expressions.Expressions.column(field.name()),
+        columns.put(FieldReference.column(field.name()),
             new KnownColumn(column, field));
       }
     }
