@@ -18,11 +18,22 @@ Options = Mapping[str, Any] | None
 """Hudi's names of write options → their values, for one write."""
 
 
+def _operations(rows: Any) -> Any:
+    """The operations for such rows: through Spark, or in this process."""
+    if type(rows).__module__.startswith("pyspark."):
+        from headwater.spark.write import operations as through_spark
+
+        return through_spark
+    from headwater.hudi.write import operations
+
+    return operations
+
+
 class TableWrites:
     """What a table can be told to do.
 
-    Rows are a pyarrow Table or RecordBatchReader, a Polars or pandas data frame, or a list of dictionaries. What cannot
-    be written is refused before anything is. After a write, the table shows it.
+    Rows are a data frame of Spark, Polars or pandas, a pyarrow Table or RecordBatchReader, or a list of dictionaries.
+    What cannot be written is refused before anything is. After a write, the table shows it.
     """
 
     hudi: HudiTable
@@ -43,9 +54,7 @@ class TableWrites:
         >>> table.insert([{"id": "a", "ts": 1, "price": 9.5}]).inserted
         1
         """
-        from headwater.hudi.write import operations
-
-        return self._written(operations.insert(self.hudi, rows, if_present=if_present, options=options))
+        return self._written(_operations(rows).insert(self.hudi, rows, if_present=if_present, options=options))
 
     def bulk_insert(self, rows: Any, *, sort: str = "none", options: Options = None) -> WriteResult:
         """Add rows as new files, whatever is stored: the fastest way to load a table. A stream is written as it comes.
@@ -61,9 +70,7 @@ class TableWrites:
         >>> table.bulk_insert(pa.table({"id": ["b", "a"], "ts": [1, 1], "price": [1.0, 2.0]}), sort="global").inserted
         2
         """
-        from headwater.hudi.write import operations
-
-        return self._written(operations.bulk_insert(self.hudi, rows, sort=sort, options=options))
+        return self._written(_operations(rows).bulk_insert(self.hudi, rows, sort=sort, options=options))
 
     def upsert(self, rows: Any, *, partial: bool = False, options: Options = None) -> WriteResult:
         """Rows whose keys are stored replace what is stored, by the table's merge mode; the others are added.
@@ -85,9 +92,7 @@ class TableWrites:
         >>> table.scan(columns=["id", "price"]).to_arrow().sort_by("id").to_pylist()
         [{'id': 'a', 'price': 8.0}, {'id': 'b', 'price': 1.0}]
         """
-        from headwater.hudi.write import operations
-
-        return self._written(operations.upsert(self.hudi, rows, partial=partial, options=options))
+        return self._written(_operations(rows).upsert(self.hudi, rows, partial=partial, options=options))
 
     def delete(
         self, keys: Any = None, *, where: str | Expression | None = None, options: Options = None
@@ -116,7 +121,7 @@ class TableWrites:
             )
         if where is not None:
             return self._written(operations.delete_where(self.hudi, to_expression(where), options=options))
-        return self._written(operations.delete_keys(self.hudi, keys, options=options))
+        return self._written(_operations(keys).delete_keys(self.hudi, keys, options=options))
 
     def update(
         self, set: Mapping[str, Any], where: str | Expression | None = None, *, options: Options = None
@@ -155,9 +160,7 @@ class TableWrites:
         >>> table.scan(columns=["price"]).to_arrow().sort_by("price").to_pylist()
         [{'price': 1.0}, {'price': 2.5}]
         """
-        from headwater.hudi.write import operations
-
-        return self._written(operations.insert_overwrite(self.hudi, rows, sort=sort, options=options))
+        return self._written(_operations(rows).insert_overwrite(self.hudi, rows, sort=sort, options=options))
 
     def overwrite(self, rows: Any, *, sort: str = "none", options: Options = None) -> WriteResult:
         """The rows take the place of all that is stored.
@@ -169,9 +172,7 @@ class TableWrites:
         >>> table.scan(columns=["id"]).to_arrow().to_pylist()
         [{'id': 'b'}]
         """
-        from headwater.hudi.write import operations
-
-        return self._written(operations.overwrite(self.hudi, rows, sort=sort, options=options))
+        return self._written(_operations(rows).overwrite(self.hudi, rows, sort=sort, options=options))
 
     def delete_partitions(self, partitions: Sequence[str], *, options: Options = None) -> WriteResult:
         """All rows of some partitions, given by their paths, go.

@@ -50,6 +50,10 @@ class HudiTable:
         config = load_config(storage)
         return cls(storage, config, load_timeline(storage, config), metadata)
 
+    def __getstate__(self) -> dict[str, object]:
+        """What another process gets: all but open files, which it opens anew."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("metadata", "listing")}
+
     def warn(self, message: str) -> None:
         """Note what a read passed over; told once, to the log and to `warnings`."""
         if message not in self.warnings:
