@@ -64,6 +64,7 @@ def is_dead(storage: Storage, beat: FileEntry | None, lock: TableLock) -> bool:
     except (StorageError, ValueError):
         found = {}
     number = found.get("lock") if isinstance(found, dict) else None
-    if isinstance(number, int):
-        return number < lock.number
+    if isinstance(number, int) and number < lock.number:
+        return True
+    # Of Hudi, or from before somebody deleted the locks, whose numbers then began anew.
     return time.time() * 1000 - beat.modified_at > INTERVAL * TOLERATED_MISSES * 1000

@@ -123,13 +123,13 @@ def _is_clustering(table: HudiTable, instant: Instant) -> bool:
 
 
 def _refuse_what_others_build_on(table: HudiTable, target: Instant) -> None:
+    if not target.is_completed:
+        return
     where = f"{table.storage.uri}: {target}"
     pending = {*WRITE_ACTIONS, *COMPLETES_AS}
     after = [i for i in table.timeline.instants if i.requested_at > target.requested_at and i.action in pending]
     if after:
         raise InvalidArgument(f"{where} is not the newest write: {after[-1]} came after it; roll back the newest first")
-    if not target.is_completed:
-        return
     if any(i.action == SAVEPOINT and i.requested_at == target.requested_at for i in table.timeline.instants):
         raise InvalidArgument(f"{where} is kept by a savepoint; delete the savepoint first")
     if table.timeline.metadata(target).operation in _REWRITES or table.timeline.is_rewrite(target):

@@ -175,6 +175,18 @@ def test_a_pending_rollback_of_hudi_is_ended_under_its_own_instant(tmp_path: Pat
     assert headwater.open(root).scan().to_arrow().num_rows == rows_before
 
 
+def test_a_dead_write_is_rolled_back_although_others_completed_after_it(tmp_path: Path) -> None:
+    for name in ("rb_unrolled_mor_v6_120", "rb_unrolled_mor_v9_120"):
+        storage = Storage.at(places.unpack(f"generated/{name}", tmp_path))
+        table = HudiTable.open(storage)
+        (dead,) = [i for i in table.timeline.instants if not i.is_completed]
+        assert dead < table.timeline.commits[-1]
+        before = headwater.open(storage.uri).scan().to_arrow().num_rows
+        rollback(table, dead.requested_at)
+        assert dead not in HudiTable.open(storage).timeline.instants
+        assert headwater.open(storage.uri).scan().to_arrow().num_rows == before
+
+
 def test_a_planned_clustering_is_left_alone(tmp_path: Path) -> None:
     root = places.unpack("generated/clus_pending_cow_v6_0150", tmp_path)
     storage = Storage.at(root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -166,6 +167,22 @@ def test_a_replace_commit_hides_the_groups_that_it_replaces(table: HudiTable) ->
 def test_a_second_writer_waits_and_gives_up(table: HudiTable) -> None:
     with begin(table, "commit", "insert"), pytest.raises(TableLocked, match="at work"):
         begin(table, "commit", "insert", wait=0)
+
+
+def test_a_dead_writer_whose_lock_was_deleted_is_dead_once_its_heartbeat_is_old(table: HudiTable) -> None:
+    for _ in range(3):
+        insert(table, ["a"])
+    crashed = FaultyStorage.over(table.storage)
+    write = begin(HudiTable.open(crashed), "commit", "insert")
+    crashed.faults.dead = True
+    write._lock.forget()
+    table.storage.delete_folder(".hoodie/.locks")
+    with pytest.raises(TableLocked, match="heartbeat is fresh"):
+        begin(table, "commit", "insert", wait=0)
+    beat = Path(table.storage.root) / ".hoodie/.heartbeat" / write.instant
+    os.utime(beat, (1, 1))
+    insert(table, ["b"], file_id="f2-0")
+    assert not beat.exists()
 
 
 def test_the_partition_gets_its_own_file_once(table: HudiTable) -> None:
