@@ -16,6 +16,7 @@ from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.slice_reader import HudiSliceReader, check_projection
 from headwater.hudi.table import HudiTable
+from headwater.indexes import Indexes
 from headwater.inspect import Inspect
 from headwater.pipeline import affordable_workers, parse_memory, run
 from headwater.plan import PlanStep, ScanPlan, ScanTask
@@ -118,6 +119,10 @@ def create_table(
         url_encode=arguments.flag("url_encode", url_encode),
         properties={**index_properties(index), **(properties or {})},
     )
+    if index == "record_index":
+        from headwater.hudi.metadata_table.creating import create_metadata
+
+        create_metadata(HudiTable.open(storage), ("files", "record_index"))
     return Table(HudiTable.open(storage))
 
 
@@ -148,6 +153,11 @@ class Table(TableWrites):
     def inspect(self) -> Inspect:
         """What the table is made of: history, files, slices, partitions, properties and statistics."""
         return Inspect(self.hudi)
+
+    @property
+    def index(self) -> Indexes:
+        """The indexes of the table: `table.index.create("record_index")`, `drop`, `rebuild`, `verify`."""
+        return Indexes(self)
 
     @property
     def warnings(self) -> tuple[str, ...]:

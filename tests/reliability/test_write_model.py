@@ -81,7 +81,9 @@ class Step:
 class Run:
     """A table and its model, side by side."""
 
-    def __init__(self, folder: str, kind: str, version: int, merge: str, buckets: int | None, logged: str) -> None:
+    def __init__(
+        self, folder: str, kind: str, version: int, merge: str, buckets: int | None, logged: str, indexed: bool
+    ) -> None:
         self.table: Table = headwater.create(
             folder,
             schema=SCHEMA,
@@ -92,10 +94,11 @@ class Run:
             version=version,
             merge=merge,
             name="model",
-            index=None if buckets is None else {"bucket": buckets},
+            index="record_index" if indexed else None if buckets is None else {"bucket": buckets},
             properties=CDC[logged],
         )
-        self.model = Model(kind == "mor", merge == "event_time", buckets)
+        self.indexed = indexed
+        self.model = Model(kind == "mor", merge == "event_time", buckets, indexed=indexed)
         self.history: list[Step] = []
 
     def step(self, name: str, given: Any) -> None:
@@ -116,9 +119,15 @@ class Run:
 
     def bulk_insert(self, batch: list[Row]) -> Any:
         live = self.model.rows()
-        new = [row for row in unique(batch) if place_of(row) not in live]
+        new = [row for row in self.unique(batch) if not self.lives(row, live)]
         first = not self.table.hudi.timeline.commits
         return self.table.bulk_insert(frame(new), sort="global"), self.model.insert_new(new, to_files=first)
+
+    def lives(self, row: Row, live: dict[Any, Row]) -> bool:
+        return place_of(row) in live or (self.indexed and any(row["id"] == place[1] for place in live))
+
+    def unique(self, batch: list[Row]) -> list[Row]:
+        return list({row["id"] if self.indexed else place_of(row): row for row in batch}.values())
 
     def delete_keys(self, keys: list[str]) -> Any:
         places = [place for place in self.model.rows() if place[1] in keys]
@@ -135,14 +144,16 @@ class Run:
         return result, self.model.update(places, {"name": "set", "ts": ts})
 
     def merge(self, batch: list[Row]) -> Any:
-        batch = unique(batch)
+        batch = self.unique(batch)
+        live = self.model.rows()
+        if self.indexed:
+            batch = [self.model._settled(row, live) for row in batch]
         statement = (
-            self.table.merge(frame(batch), on=["id", "city"], options=APART)
+            self.table.merge(frame(batch), on="id" if self.indexed else ["id", "city"], options=APART)
             .when_matched_delete(where="source.ts = 0")
             .when_matched_update(["name", "ts", "price"], where="source.ts > 1")
             .when_not_matched_insert(where="source.ts < 5")
         )
-        live = self.model.rows()
         matched = [row for row in batch if place_of(row) in live]
         before = self.model.rows()
         gone = self.model.delete([place_of(row) for row in matched if row["ts"] == 0])
@@ -152,11 +163,15 @@ class Run:
         return statement.execute(), Commit([*changed.written, *added.written], before, self.model.rows())
 
     def insert_overwrite(self, batch: list[Row]) -> Any:
-        batch = unique(batch)
+        batch = self.unique(batch)
+        if self.indexed:
+            city = batch[0]["city"]
+            others = {place[1] for place in self.model.rows() if place[0] != city}
+            batch = [row for row in batch if row["city"] == city and row["id"] not in others]
         return self.table.insert_overwrite(frame(batch)), self.model.overwrite(batch, {row["city"] for row in batch})
 
     def overwrite(self, batch: list[Row]) -> Any:
-        batch = unique(batch)
+        batch = self.unique(batch)
         return self.table.overwrite(frame(batch)), self.model.overwrite(batch, None)
 
     def delete_partitions(self, city: str) -> Any:
@@ -193,10 +208,6 @@ def frame(batch: list[Row]) -> pa.Table:
     return pa.Table.from_pylist([{"_hoodie_is_deleted": None, **row} for row in batch], schema=SCHEMA)
 
 
-def unique(batch: list[Row]) -> list[Row]:
-    return list({place_of(row): row for row in batch}.values())
-
-
 def columns(row: Row) -> Row:
     return {name: row[name] for name in COLUMNS}
 
@@ -218,14 +229,16 @@ def test_any_sequence_of_writes_gives_the_rows_of_the_model(
     sequences(kind, version, merge, buckets)
 
 
-def sequences(kind: str, version: int, merge: str, buckets: int | None, logged: str = "unlogged") -> None:
+def sequences(
+    kind: str, version: int, merge: str, buckets: int | None, logged: str = "unlogged", *, indexed: bool = False
+) -> None:
     @settings(
         max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None
     )
     @given(st.lists(steps, min_size=1, max_size=STEPS))
     def run(sequence: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            table = Run(folder, kind, version, merge, buckets, logged)
+            table = Run(folder, kind, version, merge, buckets, logged, indexed)
             for name, given_ in sequence:
                 table.step(name, given_)
 
@@ -237,3 +250,10 @@ def sequences(kind: str, version: int, merge: str, buckets: int | None, logged: 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_logged_changes_are_those_of_the_model(kind: str, version: int, logged: str) -> None:
     sequences(kind, version, "event_time", None, logged)
+
+
+@pytest.mark.parametrize("merge", ["event_time", "commit_time"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_record_index_finds_the_records_of_the_model(kind: str, version: int, merge: str) -> None:
+    sequences(kind, version, merge, None, indexed=True)

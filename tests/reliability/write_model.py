@@ -45,6 +45,8 @@ class Model:
     buckets: int | None = None
     """Of a table with a bucket index: a bucket that exists takes every version of its keys, known or not."""
     taken: set[tuple[str, int]] = field(default_factory=set)
+    indexed: bool = False
+    """With a record index a key is one record in all of the table and stays in its partition; a deleted key is new."""
     records: dict[Place, Record] = field(default_factory=dict)
 
     def rows(self) -> dict[Place, Row]:
@@ -73,7 +75,7 @@ class Model:
         """One row of a batch for each record."""
         found: dict[Place, Row] = {}
         for row in rows:
-            place = place_of(row)
+            place = ("", row["id"]) if self.indexed else place_of(row)
             if place not in found or not self.by_event or row["ts"] >= found[place]["ts"]:
                 found[place] = row
         return list(found.values())
@@ -85,6 +87,8 @@ class Model:
         written = []
         for row in self.combined(rows):
             deletes = bool(row.get("_hoodie_is_deleted"))
+            if self.indexed:
+                row = self._settled(row, before)
             version = Version(row["ts"], None if deletes else stored(row))
             if self._apply(place_of(row), version) and not deletes:
                 written.append(stored(row))
@@ -115,6 +119,15 @@ class Model:
             self.records[place] = Record(base=version.row)
         return True
 
+    def _settled(self, row: Row, live: dict[Place, Row]) -> Row:
+        """The row in the partition where its record lives; a record that lives nowhere is forgotten."""
+        home = next((place[0] for place in live if place[1] == row["id"]), None)
+        if home is not None:
+            return {**row, "city": home}
+        for place in [place for place in self.records if place[1] == row["id"]]:
+            del self.records[place]
+        return row
+
     def _place(self, place: Place, row: Row) -> None:
         self.records[place] = Record(base=row)
         self.taken.add(self._bucket(place))
@@ -132,6 +145,8 @@ class Model:
         before = self.rows()
         written = []
         for row in self.combined(rows):
+            if self.indexed:
+                row = self._settled(row, before)
             if place_of(row) not in before and not row.get("_hoodie_is_deleted"):
                 if self.buckets and self.merge_on_read and not to_files:
                     self._apply(place_of(row), Version(row["ts"], stored(row)))

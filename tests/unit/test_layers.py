@@ -24,7 +24,7 @@ LAYERS = (
     ("pipeline",),
     ("hudi",),
     ("iceberg",),
-    ("inspect", "picture", "table", "verify", "writing"),
+    ("indexes", "inspect", "picture", "table", "verify", "writing"),
     ("demo",),
     ("spark",),
     ("cli",),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
 
 from headwater.errors import WriteRefused
+from headwater.hudi.index.bucket import bucket_of_file_id
 from headwater.hudi.merge.fold import Flags, Rows
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.batch import Batch
@@ -190,9 +191,26 @@ class Assigner:
         count = bucket_count(self.table, self.options)
         codes, paths = batch.partition_codes
         place = codes[rows] * count + buckets_of(batch, self.table, count, self.options)[rows]
-        how = How.APPEND if self.table.config.is_merge_on_read and not only_new else How.CREATE
+        merge_on_read = self.table.config.is_merge_on_read
+        known = {} if only_new else self._known_buckets(sorted({paths[code] for code in codes[rows].tolist()}))
         works = []
         for number in np.unique(place).tolist():
-            group = FileGroupId(paths[number // count], new_bucket_file_id(number % count))
-            works.append(GroupWork(group, how, inserts=rows[place == number]))
+            path, bucket = paths[number // count], number % count
+            slice_, chosen = known.get((path, bucket)), rows[place == number]
+            if slice_ is None:
+                group = FileGroupId(path, new_bucket_file_id(bucket))
+                works.append(
+                    GroupWork(group, How.APPEND if merge_on_read and not only_new else How.CREATE, inserts=chosen)
+                )
+                continue
+            # A record that comes from another partition, to a bucket that is there.
+            how = How.APPEND if merge_on_read else How.MERGE
+            work = replace(stored.pop(slice_.group, GroupWork(slice_.group, how, slice_)), inserts=chosen)
+            works.append(work)
         return works
+
+    def _known_buckets(self, paths: Sequence[str]) -> dict[tuple[str, int | None], FileSlice]:
+        if not self.table.timeline.commits:
+            return {}
+        slices = latest_slices(self.table, paths)
+        return {(s.group.partition, bucket_of_file_id(s.group.file_id)): s for s in slices}

@@ -21,10 +21,11 @@ from headwater.hudi.merge.log_rows import LogRows
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
 from headwater.hudi.properties import TableConfig
-from headwater.hudi.schema import RECORD_KEY
+from headwater.hudi.schema import META_COLUMNS, RECORD_KEY
 
 _NONE = np.zeros(0, np.int64)
 _PLACE = "\0place"
+FILE_NAME = META_COLUMNS[4]
 _Find = Callable[[pa.Table, int], tuple[Rows, Rows]]
 """A batch of the base file, and the row it begins at → rows of it that have a new version, and which one."""
 
@@ -81,7 +82,9 @@ class BaseMerge:
         self.unmatched = np.flatnonzero(~seen)
 
     def _physical(self) -> list[str]:
-        sources = [self.renames.get((name,), name) for name in self.schema.names]
+        # Every row gets the new file's name: the old one need not be read.
+        names = [name for name in self.schema.names if name != FILE_NAME]
+        sources = [self.renames.get((name,), name) for name in names]
         return list(dict.fromkeys(one for one in sources if one is not None and one in self.base.schema.names))
 
     def _key_texts(self, batch: pa.Table) -> pa.ChunkedArray:

@@ -65,6 +65,13 @@ class Batch:
             np.concatenate([part.resets for part in kept]),
         )
 
+    def rows_and_keys(self, rows: Rows) -> tuple[pa.Table, pa.Array]:
+        """Some rows with their keys; rows that stand next to each other are not copied."""
+        if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+            return self.rows.slice(rows[0], len(rows)), self.keys.slice(rows[0], len(rows))
+        chosen = pa.array(rows)
+        return self.rows.take(chosen), self.keys.take(chosen)
+
     def __len__(self) -> int:
         return len(self.keys)
 

@@ -102,9 +102,8 @@ class BulkWriter:
             self._open[key] = self._open.pop(key)  # used last, closed last
             room = min(file.most_rows - file.rows, _PART)
             taken, rows = rows[:room], rows[room:]
-            chosen = pa.array(taken)
-            keys = batch.keys.take(chosen)
-            part = self._target.stamped(batch.rows.take(chosen), keys, key[0], file.writer.name, self._task, self._rows)
+            new, keys = batch.rows_and_keys(taken)
+            part = self._target.stamped(new, keys, key[0], file.writer.name, self._task, self._rows)
             file.writer.write(part)
             file.rows += len(taken)
             self._rows += len(taken)

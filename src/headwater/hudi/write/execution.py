@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.rules import MergeRules
@@ -21,10 +22,11 @@ from headwater.hudi.write.assignment import GroupWork, How
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.bulk_writer import BulkWriter
 from headwater.hudi.write.group_writer import GroupWriter, Target, Written
+from headwater.hudi.write.model import RECORD_MOVES
 from headwater.hudi.write.options import IndexKind, WriteOptions
 from headwater.hudi.write.reconcile import evolved_avro
 from headwater.hudi.write.result import Stopwatch, WriteResult
-from headwater.hudi.write.tagging import bucket_count, buckets_of
+from headwater.hudi.write.tagging import bucket_count, buckets_of, latest_slices, resolve_index
 from headwater.hudi.write.transaction import Action, Transaction, begin
 
 # A file group that is written holds about so much at a time: batches, a row group, the columns being encoded.
@@ -57,8 +59,16 @@ class Job:
 
     def target(self, write: Transaction) -> Target:
         indexed = RECORD_INDEX in write.table.config.metadata_partitions
+        known = indexed and resolve_index(write.table, self.options) is IndexKind.RECORD_INDEX
         return Target(
-            write.table, write.instant, self.schema, self.options, self.rules, self.absent, indexes_records=indexed
+            write.table,
+            write.instant,
+            self.schema,
+            self.options,
+            self.rules,
+            self.absent,
+            indexes_records=indexed,
+            places_known=known,
         )
 
     def nothing(self) -> WriteResult:
@@ -163,7 +173,7 @@ def complete_job(
             schema=evolved_avro(write.table.schema.avro, job.schema, write.table.config.name),
             extra=_carried(write.table),
             replaced=replaced,
-            moves=_moves(written),
+            moves=_moves(write.table, written, replaced),
         )
     return WriteResult(
         job.name,
@@ -188,6 +198,23 @@ def _carried(table: HudiTable) -> dict[str, str]:
     return {}
 
 
-def _moves(written: Sequence[Written]) -> Iterator[pa.RecordBatch]:
+def _moves(
+    table: HudiTable, written: Sequence[Written], replaced: Mapping[str, Sequence[str]]
+) -> Iterator[pa.RecordBatch]:
+    """Where records went: those of the files written, and those of replaced groups that did not come again."""
     for one in written:
         yield from one.moves.to_batches()
+    if RECORD_INDEX not in table.config.metadata_partitions or not replaced:
+        return
+    came = pa.chunked_array([chunk for one in written for chunk in one.moves.column("key").chunks], pa.string())
+    again = came.combine_chunks() if came.num_chunks else pa.array([], pa.string())
+    reader = table.reader(table.schema)
+    for slice_ in latest_slices(table, sorted(replaced)):
+        if slice_.group.file_id not in replaced[slice_.group.partition]:
+            continue
+        for keys, _ in reader.keys_of(slice_):
+            gone = keys.filter(pc.invert(pc.is_in(keys, value_set=again)))
+            count = len(gone)
+            texts = (slice_.group.partition, slice_.group.file_id, slice_.base_instant)
+            columns = [gone, *(pa.repeat(text, count) for text in texts), pa.repeat(True, count)]
+            yield from pa.Table.from_arrays(columns, schema=RECORD_MOVES).to_batches()

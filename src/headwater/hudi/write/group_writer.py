@@ -19,6 +19,7 @@ from headwater.hudi.base_file import open_base_file
 from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.hudi.merge.fold import Flags, Rows
 from headwater.hudi.merge.log_rows import LogRows
+from headwater.hudi.merge.ordering import ordering_values, ranks
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.assignment import GroupWork, How
@@ -36,6 +37,7 @@ from headwater.hudi.write.meta_columns import (
 from headwater.hudi.write.model import RECORD_MOVES, WrittenFile
 from headwater.hudi.write.options import WriteOptions
 from headwater.hudi.write.pending import groups_in_pending_compaction
+from headwater.hudi.write.placement import stored_rows
 from headwater.hudi.write.tagging import UNKNOWN
 from headwater.spec.model import FileGroupId
 
@@ -56,6 +58,8 @@ class Target:
     """Columns that the incoming rows do not have and that keep their stored values (a partial update)."""
     indexes_records: bool = False
     """Whether the metadata table wants to know where each record is."""
+    places_known: bool = False
+    """Whether stored records were found by that index, so that it knows them already."""
     attempt: str = "0-0"
     """The end of the write token in names of files: two attempts at the same work make files of different names."""
 
@@ -195,8 +199,7 @@ class GroupWriter:
 
     def _inserts(self, batch: Batch, rows: Rows, first: int) -> Iterator[pa.Table]:
         for start in range(0, len(rows), _PART):
-            chosen = pa.array(rows[start : start + _PART])
-            new, keys = batch.rows.take(chosen), batch.keys.take(chosen)
+            new, keys = batch.rows_and_keys(rows[start : start + _PART])
             yield self.target.stamped(new, keys, self.work.group.partition, self.name, self.task, first + start)
 
     # ---------------------------------------------------------------------------- the next version of a base file
@@ -349,7 +352,26 @@ class GroupWriter:
             base_file=base.name if base is not None else None,
             earlier_logs=tuple(ref.name for ref in slice_.delta_files) if slice_ is not None else (),
         )
-        return Written(file, self._moves(batch, stored, [batch.keys.take(pa.array(gone))]))
+        arrived = work.inserts[~batch.deleted[work.inserts]] if target.places_known else stored
+        return Written(file, self._moves(batch, arrived, [self._deleted_keys(batch, gone, leaving[deleted])]))
+
+    def _deleted_keys(self, batch: Batch, rows: Rows, leaving: Flags) -> pa.Array:
+        """Keys of the records that deletes in a log end; by event time a late delete ends none."""
+        keys = batch.keys.take(pa.array(rows))
+        rules, slice_ = self.target.rules, self.work.slice
+        compared = np.flatnonzero(~(batch.resets[rows] | leaving))
+        if not self.target.indexes_records or not rules.by_event_time or slice_ is None or not len(compared):
+            return keys
+        stored = stored_rows(self.target.table, slice_, keys.take(pa.array(compared)), rules.ordering_fields)
+        at = pc.fill_null(pc.index_in(keys.take(pa.array(compared)), value_set=_flat(stored.column("key"))), -1)
+        found = np.flatnonzero(np.asarray(at) >= 0)
+        places = pa.array(np.asarray(at)[found])
+        older = ordering_values(rules, [stored.column(name).take(places) for name in rules.ordering_fields])
+        newer = [column.take(pa.array(rows[compared[found]])) for column in batch.ordering]
+        new_rank, old_rank = ranks([newer, older])
+        ends = np.ones(len(rows), bool)
+        ends[compared[found[new_rank < old_rank]]] = False
+        return keys.filter(pa.array(ends))
 
     def _deletes(self, batch: Batch, rows: Rows, leaving: Flags) -> pa.Table:
         chosen = pa.array(rows)

@@ -31,7 +31,7 @@ from headwater.hudi.write.found_rows import FoundRows, find_rows
 from headwater.hudi.write.incoming import Shape
 from headwater.hudi.write.options import IndexKind
 from headwater.hudi.write.placement import place
-from headwater.hudi.write.planning import assigner, joined_batch, statement_job, write_options
+from headwater.hudi.write.planning import assigner, joined_batch, refuse_taken, statement_job, write_options
 from headwater.hudi.write.reconcile import fit_rows
 from headwater.hudi.write.result import WriteResult
 from headwater.hudi.write.tagging import latest_slices, resolve_index, tag
@@ -277,6 +277,7 @@ class _MergePlan:
                     )
             batch, all_tags = joined_batch(updates, places, gone, new, None, job)
         placed = place(state, batch, all_tags, job.rules, moves=True)
+        refuse_taken(state, batch, placed, index, job)
         return Plan(
             batch, assigner(state, batch, job, index).assign(batch, placed.tags, placed.leaving, placed.inserts)
         )

@@ -32,6 +32,7 @@ from headwater.hudi.write.planning import (
     absent_rows,
     assigner,
     groups_of,
+    refuse_taken,
     slices_for,
     statement_job,
     upsert_plan,
@@ -152,6 +153,7 @@ def update(
         batch = shape.batch_of(rows, keys=found.keys)
         placed = place(state, batch, found.tags(), job.rules, moves=True)
         index = resolve_index(state, chosen)
+        refuse_taken(state, batch, placed, index, job)
         return Plan(
             batch, assigner(state, batch, job, index).assign(batch, placed.tags, placed.leaving, placed.inserts)
         )

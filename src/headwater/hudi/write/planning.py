@@ -19,7 +19,7 @@ from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.execution import Job, Plan
 from headwater.hudi.write.found_rows import FoundRows
 from headwater.hudi.write.options import IndexKind, WriteOptions
-from headwater.hudi.write.placement import place, with_stored_values
+from headwater.hudi.write.placement import Placement, place, with_stored_values
 from headwater.hudi.write.row_size import row_bytes
 from headwater.hudi.write.tagging import NO_TAGS, Tags, latest_slices, resolve_index, tag
 from headwater.spec.expressions import Expression
@@ -114,6 +114,22 @@ def refuse_repeated(state: HudiTable, batch: Batch, *, by_partition: bool) -> No
         f"{state.storage.uri}: {len(repeated):,} record keys stand more than once among the rows, such as "
         f"{', '.join(map(repr, some))}; leave one row for each key"
     )
+
+
+def refuse_taken(state: HudiTable, batch: Batch, placed: Placement, index: IndexKind, job: Job) -> None:
+    """A row that moves to a partition which has a record of its key would be there twice."""
+    rows = np.intersect1d(placed.tags.row[placed.leaving], placed.inserts)
+    if index.is_global or not len(rows):
+        return
+    search = IndexKind.BLOOM if index is IndexKind.BUCKET else index
+    moved = batch.take(rows)
+    known = tag(state, moved, search, job.options, live=True)
+    if len(known.row):
+        some = moved.keys.take(pa.array(known.row[:3])).to_pylist()
+        raise DuplicateKeys(
+            f"{state.storage.uri}: {len(known.row):,} rows would move to a partition that has their record key, "
+            f"such as {', '.join(map(repr, some))}; delete one of the two first"
+        )
 
 
 def groups_of(state: HudiTable, partitions: Sequence[str] | None) -> dict[str, list[str]]:

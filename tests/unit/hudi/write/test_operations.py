@@ -265,6 +265,14 @@ def test_rows_that_all_lose_rewrite_no_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.parquet"))) == 1
 
 
+def test_a_row_does_not_move_to_where_its_key_is_already(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.insert([row("a"), row("a", name="other", city="la")])
+    with pytest.raises(DuplicateKeys, match="'a'"):
+        table.update({"city": "la"}, where="city = 'sf'")
+    assert table.scan().count() == 2
+
+
 def test_a_scan_goes_on_seeing_its_own_state(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.insert([row("a")])
@@ -381,3 +389,14 @@ def test_buckets_take_their_rows_by_hash(tmp_path: Path) -> None:
         assert {file.file_id[:8] for file in result.files} == {"00000000", "00000001", "00000002"}
         assert len(names(table)) == 25
         assert table.lookup(["24", "3"]).num_rows == 2
+
+
+@pytest.mark.parametrize(("kind", "version"), KINDS)
+def test_a_row_moves_to_a_bucket_that_is_there(tmp_path: Path, kind: str, version: int) -> None:
+    table = create(tmp_path, kind, version, index={"bucket": 1})
+    table.insert([row("a"), row("b", city="la"), row("c", city="la")])
+    table.update({"city": "la", "name": "moved"}, where="id = 'a'")
+    table.upsert([row("b", 2, "new", city="la")])
+    assert names(table) == {"a": "moved", "b": "new", "c": "n"}
+    groups = {slice_.group.file_id for found in table.hudi.file_index().list_files_at() for slice_ in found.slices}
+    assert len(groups) == 2
