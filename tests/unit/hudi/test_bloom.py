@@ -15,7 +15,7 @@ from tests import places
 
 from headwater.errors import CorruptFile, HeadwaterError, InvalidArgument, UnsupportedTable
 from headwater.hudi.hfile import BytesSource, HFileReader
-from headwater.hudi.index.bloom import BloomFilter
+from headwater.hudi.index.bloom import BloomBuilder, BloomFilter
 
 TABLES = (
     "generated/idx_mdt_all_cow_v6_0150",
@@ -115,3 +115,27 @@ def test_damaged_filters_raise_only_errors_of_ours() -> None:
         BloomFilter.parse(base64.b64encode(b"\xff\xff\xff\xff\0\0\0\2\0\0\0\0\x08\0"))
     with pytest.raises(InvalidArgument):
         BloomFilter.sized(0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_000, 200_000])
+def test_a_built_filter_holds_its_keys_hardly_another_and_no_room_to_spare(count: int) -> None:
+    keys = pa.array([f"key-{n}" for n in range(count)], pa.string())
+    builder = BloomBuilder()
+    for start in range(0, count, 70_000):
+        builder.add(keys.slice(start, 70_000))
+    made = builder.finish()
+    assert made.might_contain(keys).true_count == count
+    others = pa.array([f"other-{n}" for n in range(5_000)])
+    assert (made.might_contain(others).true_count or 0) <= 5
+    assert len(made.serialize()) < 200 + 8 * max(count, 1)
+    assert BloomFilter.parse(made.serialize(), made.kind).rows == made.rows
+
+
+def test_a_filter_of_more_keys_than_are_held_grows_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BloomBuilder, "MOST_KEYS", 1_000)
+    keys = pa.chunked_array([[f"key-{n}" for n in range(2_700)], [None, "last"]], pa.string())
+    builder = BloomBuilder()
+    builder.add(keys)
+    made = builder.finish()
+    assert (len(made.rows), made.keys_in_last_row, made.keys_per_row) == (3, 701, 1_000)
+    assert made.might_contain(keys.drop_null()).true_count == 2_701

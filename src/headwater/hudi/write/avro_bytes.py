@@ -99,9 +99,9 @@ def _as_bytes(values: Words) -> Bytes:
 
 def _slots(cells: list[tuple[Words, Lengths]], total: npt.NDArray[np.int64], count: int) -> pa.LargeBinaryArray:
     """Cells of differing lengths, a slot of equal size for each record; then what the slots hold."""
-    # The last cell may write seven bytes more than it has.
-    width = int(total.max()) + 7
-    buffer = np.empty(count * width + 1, np.uint8)
+    # Whatever a cell has, it writes eight bytes; the last one may have none, and all of them fall behind the record.
+    width = int(total.max()) + 8
+    buffer = np.empty(count * width, np.uint8)
     anywhere: Words = np.ndarray((len(buffer) - 7,), "<u8", buffer.data, strides=(1,))
     starts = np.arange(0, count * width, width, dtype=np.int64)
     at = starts.copy()

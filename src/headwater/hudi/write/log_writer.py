@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -33,6 +33,21 @@ Positions = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 128 * 1024 * 1024
 """Rows of about so many bytes in memory make a block; Hudi's own limit is 256 MB."""
+
+
+def default_format(version: int, ordering: Iterable[pa.DataType]) -> LogFormat:
+    """What rows are stored as where nobody says: what the readers of the table's version read right.
+
+    Parquet from version 8 on, whose readers all take it; Avro before, which every release reads, and where the table
+    is ordered by text: Hudi 1.1.1 and 1.2.0 let the wrong row win in Parquet blocks then, 1.2.0 in blocks that it wrote
+    itself as well.
+
+    >>> default_format(9, [pa.int64()]), default_format(9, [pa.string()]), default_format(6, [])
+    ('parquet', 'avro', 'avro')
+    """
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    by_text = any(is_text(kind) for kind in ordering for is_text in texts)
+    return "avro" if version < 8 or by_text else "parquet"
 
 
 class LogFileWriter:

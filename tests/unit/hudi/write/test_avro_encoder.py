@@ -106,6 +106,13 @@ def test_records_are_those_that_fastavro_writes(table: pa.Table) -> None:
     assert ours == theirs
 
 
+def test_a_last_cell_of_no_bytes_leaves_the_next_record_alone() -> None:
+    # The second column takes nine bytes in one row: a cell of eight and one of one, which is empty in the others.
+    table = pa.table({"a": pa.array([64, 1, 0], pa.int32()), "b": [2**50, 2**50, 2**60]})
+    schema = to_avro(table.schema, "t")
+    assert decode_rows(schema, encoded(schema, table), 3).to_pylist() == table.to_pylist()
+
+
 def as_text(table: pa.Table) -> str:
     # NaN is not equal to itself, and is here.
     return repr(table.to_pylist())
