@@ -27,7 +27,7 @@ from headwater.hudi.write.base_merge import BaseMerge
 from headwater.hudi.write.base_writer import BaseFileWriter
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.change_log import change_log_name, write_change_log
-from headwater.hudi.write.log_writer import LogFormat, write_log_file
+from headwater.hudi.write.log_writer import LogFormat, default_format, write_log_file
 from headwater.hudi.write.meta_columns import (
     with_empty_meta_columns,
     with_file_name,
@@ -85,10 +85,11 @@ class Target:
 
     @cached_property
     def log_format(self) -> LogFormat:
-        """Parquet blocks from version 8 on, whose readers all take them; Avro, which every release reads, before."""
+        """What was asked for, else what the readers of the table's version read right."""
         if self.options.log_format is not None:
             return "avro" if self.options.log_format == "avro" else "parquet"
-        return "avro" if self.table.config.version < 8 else "parquet"
+        ordering = [self.schema.field(name).type for name in self.rules.ordering_fields if name in self.schema.names]
+        return default_format(self.table.config.version, ordering)
 
     @cached_property
     def compacting(self) -> dict[FileGroupId, str]:
