@@ -29,6 +29,16 @@ def _operations(rows: Any) -> Any:
     return operations
 
 
+def _rows(data: Any) -> Any:
+    if type(data).__module__.startswith("pyspark."):
+        from headwater.spark.write.operations import merge_source
+
+        return merge_source(data)
+    from headwater.hudi.write.input import to_table
+
+    return to_table(data)
+
+
 class TableWrites:
     """What a table can be told to do.
 
@@ -205,11 +215,10 @@ class TableWrites:
         >>> result.inserted, result.updated, result.deleted
         (1, 1, 1)
         """
-        from headwater.hudi.write.input import to_table
         from headwater.hudi.write.merge_statement import MergeStatement
 
         names = (on,) if isinstance(on, str) else arguments.column_names(on) or ()
-        return MergeStatement(self.hudi, to_table(source), names, options, done=self._reopen)
+        return MergeStatement(self.hudi, _rows(source), names, options, done=self._reopen)
 
     def _written(self, result: WriteResult) -> WriteResult:
         if result.instant is not None:

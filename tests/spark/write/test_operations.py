@@ -145,3 +145,13 @@ def test_a_small_frame_is_written_by_the_driver(tmp_path: Path) -> None:
     result = table.upsert(batch(0, 60, 10, tag="b", ts=1))
     assert (result.inserted, result.updated) == (1, 5)
     assert "prepare" in result.seconds
+
+
+def test_a_frame_can_be_merged(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", batch(0, 1))
+    table.bulk_insert(batch(0, 50))
+    merge = table.merge(batch(40, 60, tag="b", ts=1), on="id").when_matched_delete(where="source.ts > 45")
+    result = merge.when_matched_update(["v", "ts"]).when_not_matched_insert().execute()
+    assert (result.inserted, result.updated, result.deleted) == (10, 5, 5)
+    with on_executors(), pytest.raises(WriteRefused, match="too large for the driver"):
+        table.merge(batch(0, 60), on="id")

@@ -208,7 +208,7 @@ def whole_keys(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
     >>> cut = whole_keys(iter([pa.table({KEY: ["a", "b"]}), pa.table({KEY: ["b", "c"]})]))
     >>> [part.column(KEY).to_pylist() for part in cut]
-    [['a'], ['b', 'b', 'c']]
+    [['a'], ['b', 'b'], ['c']]
     """
     held: list[pa.Table] = []
     for part in parts:

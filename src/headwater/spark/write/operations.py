@@ -11,8 +11,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from headwater import arguments
-from headwater.errors import ColumnNotFound, DuplicateKeys
+from headwater.errors import ColumnNotFound, DuplicateKeys, WriteRefused
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write import operations as in_process
 from headwater.hudi.write.execution import begin_job, complete_job
@@ -23,7 +25,7 @@ from headwater.hudi.write.result import WriteResult
 from headwater.hudi.write.tagging import resolve_index
 from headwater.spark.write import reports
 from headwater.spark.write.bulk import BulkTask
-from headwater.spark.write.deciding import brought
+from headwater.spark.write.deciding import DRIVER_LIMIT, brought
 from headwater.spark.write.frames import mapped, schema_of
 from headwater.spark.write.keys import KEY, with_keys
 from headwater.spark.write.pipeline import Pipeline
@@ -132,6 +134,17 @@ def delete_keys(table: HudiTable, keys: DataFrame, *, options: Options = None) -
             return Tagger(state, index, chosen, live=True)
 
         return Pipeline(shape, job, combine=True, deletes=True).run(table, keyed, tagger, _present)
+
+
+def merge_source(source: DataFrame) -> pa.Table:
+    """The rows of a merge's source, on the driver, where conditions are evaluated; refused where they are too many."""
+    with brought(source) as (rows, _):
+        if rows is None:
+            raise WriteRefused(
+                "merge: the source is too large for the driver, where its conditions are evaluated; use upsert and "
+                f"delete, merge in parts, or raise {DRIVER_LIMIT}"
+            )
+        return rows
 
 
 def key_columns(table: HudiTable, keys: DataFrame) -> tuple[list[str], bool]:
