@@ -12,6 +12,7 @@ from headwater.hudi.base_file import open_base_file
 from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.hudi.footer_index import BLOOM
 from headwater.hudi.index import hashing
+from headwater.hudi.log import scan_blocks
 from headwater.hudi.metadata_table.changes import UNKNOWN, Changes, united_range
 from headwater.hudi.metadata_table.encoding import encode, statistics_record
 from headwater.hudi.metadata_table.layout import Entries
@@ -77,6 +78,7 @@ def _bases(table: HudiTable) -> list[FileSlice]:
 def _listed(table: HudiTable) -> list[WrittenFile]:
     """All files of committed actions, those of earlier slices too: readers of the past and cleaners look for them."""
     found: list[WrittenFile] = []
+    unsure = any(not instant.is_completed for instant in table.timeline.instants)
     for partition, files in table.listing.files_of(table.listing.partitions()).items():
         for file in files:
             base, log = parse_base_file(file.name), parse_log_file(file.name)
@@ -84,10 +86,18 @@ def _listed(table: HudiTable) -> list[WrittenFile]:
             if name is None:
                 continue
             # Before version 8, a log's name tells its slice, and not who wrote it.
-            certain = base is not None or table.config.version >= 8
-            if not certain or table.timeline.is_committed(name.instant):
+            if base is None and table.config.version < 8:
+                counts = not unsure or _has_committed_blocks(table, partition, file.name)
+            else:
+                counts = table.timeline.is_committed(name.instant)
+            if counts:
                 found.append(WrittenFile(partition, name.file_id, file.name, file.size or 0, 0, is_log=log is not None))
     return found
+
+
+def _has_committed_blocks(table: HudiTable, partition: str, name: str) -> bool:
+    path = f"{partition}/{name}" if partition else name
+    return any(table.timeline.is_committed(block.instant_time or "") for block in scan_blocks(table.storage, path))
 
 
 def _described(table: HudiTable, slice_: FileSlice, columns: Sequence[str], *, with_ranges: bool) -> WrittenFile:
