@@ -56,6 +56,9 @@ _LARGE_LOG = 10**6
 _KEPT = 1 / 16
 _ROW = "\0row"
 
+# Parts of a context that do not go to another process.
+_OF_PROCESS = ("report", "memo", "keeps_primarily")
+
 _LOG = logging.getLogger("headwater")
 
 
@@ -78,13 +81,15 @@ class SliceContext:
     """Told what a read passes over; in another process the log is."""
     memo: MergeMemo | None = None
     """Where outcomes of merging are kept for later reads; another process has its own."""
+    keeps_primarily: bool = True
+    """Whether no other process is the one to keep the outcomes of this read."""
 
     def rules(self) -> MergeRules:
         """How versions of a record merge; an error where that is not known, which concerns slices with logs alone."""
         return merge_rules(self.config)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("report", "memo")}
+        return {name: value for name, value in self.__dict__.items() if name not in _OF_PROCESS}
 
 
 @dataclass(frozen=True)
@@ -113,9 +118,9 @@ class HudiSliceReader:
         """Hold no more than so many bytes of logs at a time."""
         return replace(self, context=replace(self.context, budget=budget))
 
-    def remembering(self, memo: MergeMemo) -> HudiSliceReader:
+    def remembering(self, memo: MergeMemo, *, primary: bool = True) -> HudiSliceReader:
         """Keep what merging finds out, and use what it found out before."""
-        return replace(self, context=replace(self.context, memo=memo))
+        return replace(self, context=replace(self.context, memo=memo, keeps_primarily=primary))
 
     def with_positions(self, name: str) -> HudiSliceReader:
         return replace(self, schema=self.schema.append(pa.field(name, pa.int64())), position_column=name)
@@ -412,7 +417,7 @@ class _SliceRead:
         rows = None if base is None else self._base_rows(base, types)
         merged = merge_slice(log, rows, rules, self.context.schema.defaults)
         if memo is not None:
-            memo.keep(key, merged)
+            memo.keep(key, merged, primary=self.context.keeps_primarily)
         return merged
 
     def _merge_key(self, blocks: Sequence[LogBlock], rules: MergeRules) -> Hashable:

@@ -64,3 +64,16 @@ def test_an_outcome_of_other_rows_replaces_the_one_before() -> None:
     memo.keep("s", merged([1, 2], y=[3]))
     assert memo.find("s", [X]) is None
     assert memo.find("s", [Y]) is not None
+
+
+def test_what_another_process_keeps_too_takes_only_the_room_that_is_left() -> None:
+    memo = MergeMemo(60)
+    memo.keep("mine", merged([1], x=[1, 2]))
+    memo.keep("theirs", merged([1], x=[1, 2]), primary=False)
+    assert memo.find("theirs", [X]) is not None
+    memo.keep("theirs too", merged([1], x=[1, 2]), primary=False)
+    assert memo.find("theirs too", [X]) is None
+    memo.keep("mine too", merged([1], x=[1, 2]))
+    assert memo.find("theirs", [X]) is None
+    assert memo.find("mine", [X]) is not None
+    assert memo.find("mine too", [X]) is not None

@@ -22,6 +22,8 @@ from headwater.hudi.merge.slice_merge import Merged
 class _Outcome:
     dropped: Rows
     rows: int
+    # Whether this process is the one to keep it, and not one that only happened to need it.
+    primary: bool
     # Of each column by its name and type: a later query may ask for other columns, or for other fields of a struct.
     columns: dict[tuple[str, str], pa.ChunkedArray] = field(default_factory=dict)
 
@@ -61,23 +63,33 @@ class MergeMemo:
                 return None
             return Merged(known.dropped, pa.table(columns, schema=pa.schema(fields)))
 
-    def keep(self, key: Hashable, merged: Merged) -> None:
-        """Remember an outcome, beside the columns that are known of it already; the oldest ones go where need be."""
+    def keep(self, key: Hashable, merged: Merged, *, primary: bool = True) -> None:
+        """Remember an outcome, beside the columns that are known of it already; the oldest ones go where need be.
+
+        An outcome that another process keeps as well is not `primary`: it takes what room is left, and goes first.
+        """
         table = merged.added
         with self._lock:
             known = self._outcomes.pop(key, None)
             if known is not None:
                 self._size -= known.size
             if known is None or known.rows != table.num_rows or len(known.dropped) != len(merged.dropped):
-                known = _Outcome(merged.dropped, table.num_rows)
+                known = _Outcome(merged.dropped, table.num_rows, primary)
+            known.primary = known.primary or primary
             known.columns.update(zip(map(_name_of, table.schema), table.columns, strict=True))
-            if known.size > self._most:
-                return
-            self._outcomes[key] = known
-            self._size += known.size
-            while self._size > self._most:
-                _, oldest = self._outcomes.popitem(last=False)
-                self._size -= oldest.size
+            if self._make_room(known.size, for_primary=known.primary):
+                self._outcomes[key] = known
+                self._size += known.size
+
+    def _make_room(self, size: int, *, for_primary: bool) -> bool:
+        if size > self._most:
+            return False
+        oldest = sorted(self._outcomes, key=lambda key: self._outcomes[key].primary)  # keeps the order among equals
+        for key in oldest:
+            if self._size + size <= self._most or (not for_primary):
+                break
+            self._size -= self._outcomes.pop(key).size
+        return self._size + size <= self._most
 
 
 def _name_of(one: pa.Field) -> tuple[str, str]:

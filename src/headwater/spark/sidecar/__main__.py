@@ -21,7 +21,7 @@ from typing import BinaryIO
 ROLE, THREADS, IMPORT, CACHE = "HEADWATER_ROLE", "HEADWATER_THREADS", "HEADWATER_IMPORT", "HEADWATER_CACHE"
 """Environment: docs/spark-connector.md says what they do."""
 _PIPE_BYTES = 1024 * 1024
-_DEFAULT_CACHE = "128MB"
+_DEFAULT_CACHE = "256MB"
 
 
 def main() -> None:

@@ -145,16 +145,16 @@ class Server:
         self._scans.move_to_end(scan_id)
         return self._scans[scan_id]
 
-    def _remembering(self, scan: SliceScan) -> SliceScan:
-        return (
-            scan
-            if self._memo is None or not scan.remembers
-            else replace(scan, reader=scan.reader.remembering(self._memo))
-        )
+    def _remembering(self, request: Request) -> SliceScan:
+        """The scan, with outcomes kept: above all those of slices that the JVM gives to this process."""
+        scan = self._known_scan(request)
+        if self._memo is None or not scan.remembers:
+            return scan
+        return replace(scan, reader=scan.reader.remembering(self._memo, primary=bool(request.query.get("owns", True))))
 
     def _merge(self, request: Request, stream: _RowStream) -> None:
         slice_ = decode_slice(base64.b64decode(request.query["payload"]))
-        scan = self._remembering(self._known_scan(request))
+        scan = self._remembering(request)
         wanted = bool(request.query.get("rows", True))
         dropped = []
         told = False
@@ -178,7 +178,7 @@ class Server:
 
     def _aggregate(self, request: Request, stream: _RowStream) -> None:
         payloads = [base64.b64decode(one) for one in request.query["payloads"]]
-        schema, rows = run_aggregate(self._remembering(self._known_scan(request)), payloads, stream.check)
+        schema, rows = run_aggregate(self._remembering(request), payloads, stream.check)
         stream.rows(pa.Table.from_batches([rows]), schema)
         stream.end(schema)
 

@@ -14,8 +14,6 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Collections;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
@@ -39,7 +37,6 @@ public final class Sidecar {
   private static final long START_SECONDS = 120;
   /** Scans that a process is known to hold; older ones are sent again. */
   private static final int SCANS_KEPT = 16;
-  private static final int FILES_KEPT = 1024;
 
   private final Process process;
   private final DataInputStream in;
@@ -48,19 +45,7 @@ public final class Sidecar {
   private final ArrayDeque<String> stderr = new ArrayDeque<>();
   private final Thread stderrReader;
   private volatile boolean destroyed;
-  private final Set<String> scans = latest(SCANS_KEPT);
-  private final Set<String> seen = Collections.synchronizedSet(latest(FILES_KEPT));
-
-  /** A set that forgets what was used longest ago. */
-  private static Set<String> latest(int most) {
-    return Collections.newSetFromMap(
-        new LinkedHashMap<String, Boolean>(16, 0.75f, true) {
-          @Override
-          protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
-            return size() > most;
-          }
-        });
-  }
+  private final Set<String> scans = Collections.newSetFromMap(SidecarPool.latest(SCANS_KEPT));
 
   static Sidecar start(String python, String role) {
     Process process;
@@ -138,15 +123,6 @@ public final class Sidecar {
 
   long pid() {
     return process.pid();
-  }
-
-  /** Whether it worked on this file not long ago, and so may know it. */
-  boolean hasSeen(String file) {
-    return seen.contains(file);
-  }
-
-  void sees(String file) {
-    seen.add(file);
   }
 
   boolean holdsScan(String scanId) {

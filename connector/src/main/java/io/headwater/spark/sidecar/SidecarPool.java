@@ -2,6 +2,9 @@ package io.headwater.spark.sidecar;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedDeque;
@@ -15,8 +18,11 @@ import java.util.concurrent.atomic.AtomicLong;
  * warm.
  */
 public final class SidecarPool {
+  private static final int FILES_KEPT = 4096;
   private static final ConcurrentHashMap<String, ConcurrentLinkedDeque<Sidecar>> IDLE = new ConcurrentHashMap<>();
   private static final ConcurrentHashMap<String, Driver> DRIVERS = new ConcurrentHashMap<>();
+  /** Which process keeps what is known of a file. */
+  private static final Map<String, Sidecar> OWNERS = Collections.synchronizedMap(latest(FILES_KEPT));
   private static final Set<Process> PROCESSES = ConcurrentHashMap.newKeySet();
 
   static {
@@ -31,22 +37,45 @@ public final class SidecarPool {
     return DRIVERS.computeIfAbsent(python, Driver::new);
   }
 
-  /** A process for one task's request: an idle one, if need be a new one; best of all one that has seen the file. */
+  /** A map that forgets what was used longest ago. */
+  static <V> Map<String, V> latest(int most) {
+    return new LinkedHashMap<>(16, 0.75f, true) {
+      @Override
+      protected boolean removeEldestEntry(Map.Entry<String, V> eldest) {
+        return size() > most;
+      }
+    };
+  }
+
+  /**
+   * A process for one task's request about a file: the one that keeps what is known of it, if that
+   * one is idle; else another idle one, or a new one.
+   */
   static Sidecar take(String python, String file) {
     ConcurrentLinkedDeque<Sidecar> idle = IDLE.get(python);
-    if (idle != null) {
-      for (Sidecar sidecar : idle) {
-        if (sidecar.hasSeen(file) && idle.remove(sidecar) && sidecar.isAlive()) {
-          return sidecar;
-        }
-      }
+    Sidecar owner = OWNERS.get(file);
+    if (idle != null && owner != null && idle.remove(owner) && owner.isAlive()) {
+      return owner;
     }
+    Sidecar taken = null;
     for (Sidecar sidecar = idle == null ? null : idle.pollFirst(); sidecar != null; sidecar = idle.pollFirst()) {
       if (sidecar.isAlive()) {
-        return sidecar;
+        taken = sidecar;
+        break;
       }
     }
-    return Sidecar.start(python, "executor");
+    if (taken == null) {
+      taken = Sidecar.start(python, "executor");
+    }
+    if (owner == null || !owner.isAlive()) {
+      OWNERS.put(file, taken);
+    }
+    return taken;
+  }
+
+  /** Whether a process is the one to keep what is known of a file. */
+  static boolean owns(Sidecar sidecar, String file) {
+    return OWNERS.get(file) == sidecar;
   }
 
   static void giveBack(String python, Sidecar sidecar) {

@@ -49,7 +49,7 @@ public final class SidecarStream implements ReadableByteChannel {
   public static SidecarStream open(String python, String scanId, byte[] scan, String file, ObjectNode request) {
     try {
       Sidecar sidecar = SidecarPool.take(python, file);
-      sidecar.sees(file);
+      request.put("owns", SidecarPool.owns(sidecar, file));
       return openWith(sidecar, python, scanId, scan, request);
     } catch (SidecarException e) {
       if (!e.isDeath()) {
