@@ -20,6 +20,7 @@ from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.plan import PlanStep, ScanTask
 from headwater.spark.options import ReadOptions
 from headwater.spark.row_counts import RowCounts
+from headwater.spark.sidecar.key_pruning import without_keys
 from headwater.spark.sidecar.merging import SliceScan, encode_slice
 from headwater.spark.sidecar.predicates import FULL, Pushed, classify
 from headwater.spark.sidecar.stored_types import StoredTypes
@@ -65,6 +66,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
     limit = request.get("limit") if decided else None
     counts = RowCounts(table.table.hudi.timeline)
     places = {one["path"]: index for index, one in enumerate(partitions)}
+    planned = without_keys(planned, reader)
     left = [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)]
     stored = StoredTypes(table.table.hudi.timeline, () if merging else {slice_.base_instant for slice_ in left})
     tasks = _Tasks(reader, places, counts, merging, stored, read_schema, constants).make(left)
