@@ -47,7 +47,7 @@ def holds_none(base: BaseFile, keys: pa.Array) -> bool:
     >>> from headwater.storage import Storage
     >>> folder = tempfile.mkdtemp()
     >>> table = pa.table({"x": [1]}).replace_schema_metadata({MIN_KEY: "a", MAX_KEY: "c"})
-    >>> pq.write_table(table, f"{folder}/f.parquet", store_schema=False)
+    >>> pq.write_table(table, f"{folder}/f.parquet")
     >>> base = open_base_file(Storage.at(folder), "f.parquet")
     >>> holds_none(base, pa.array(["d"])), holds_none(base, pa.array(["b"]))
     (True, False)
