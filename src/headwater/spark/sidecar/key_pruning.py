@@ -25,11 +25,17 @@ _MOST_KEYS = 100
 _THREADS = 8
 
 
+def few_keys(reader: HudiSliceReader) -> list[str] | None:
+    """The record keys that a read asks for, where these are few."""
+    keys = None if reader.filter is None else wanted_keys(reader.filter, reader.context.config)
+    return keys if keys is not None and len(keys) <= _MOST_KEYS else None
+
+
 def without_keys(plan: ScanPlan, reader: HudiSliceReader) -> ScanPlan:
     """The plan without slices whose footers rule all wanted keys out; slices with logs stay, as logs hold keys too."""
-    keys = None if reader.filter is None else wanted_keys(reader.filter, reader.context.config)
+    keys = few_keys(reader)
     alone = [task for task in plan.tasks if isinstance(task.slice, FileSlice) and _is_base_alone(task.slice)]
-    if keys is None or len(keys) > _MOST_KEYS or not 1 < len(alone) <= MOST_FOOTERS:
+    if keys is None or not 1 < len(alone) <= MOST_FOOTERS:
         return plan
     texts = pa.array(keys, pa.string())
 

@@ -20,7 +20,7 @@ from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.plan import PlanStep, ScanTask
 from headwater.spark.options import ReadOptions
 from headwater.spark.row_counts import RowCounts
-from headwater.spark.sidecar.key_pruning import without_keys
+from headwater.spark.sidecar.key_pruning import few_keys, without_keys
 from headwater.spark.sidecar.merging import SliceScan, encode_slice
 from headwater.spark.sidecar.predicates import FULL, Pushed, classify
 from headwater.spark.sidecar.stored_types import StoredTypes
@@ -35,6 +35,7 @@ from headwater.storage import Storage
 MEMORY = "HEADWATER_MEMORY"
 _DEFAULT_MEMORY = 512 * 10**6
 _MOST_FOOTERS = 16
+_LARGE = 8 * 1024 * 1024
 
 
 def push(table: OpenTable, predicates: Sequence[Any]) -> list[Pushed]:
@@ -165,6 +166,7 @@ class _Tasks:
         constants: Sequence[str],
     ) -> None:
         self._reader = reader
+        self._looks_up = few_keys(reader) is not None
         self._partitions = partitions
         self._counts = counts
         self._merging = merging
@@ -212,6 +214,9 @@ class _Tasks:
             return "stream", "the base file is a bootstrap's skeleton"
         if slice_.instants is not None:
             return "stream", "a range of commits"
+        if self._looks_up and (base.size or 0) >= _LARGE:
+            # Spark's reader decodes all columns of all rows that statistics leave; this one the key's column first.
+            return "stream", "few record keys: their column is read first"
         return ("positional", "") if slice_.delta_files else ("parquet", "")
 
     def _verdict(self, instant: str) -> str:

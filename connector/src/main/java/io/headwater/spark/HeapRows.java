@@ -28,8 +28,9 @@ import org.apache.spark.sql.types.TimestampType;
 /**
  * Arrow vectors copied into the vectors that Spark's Parquet reader fills.
  *
- * <p>A tenth of a slice's rows may come from the sidecar. Were they of another class than the base
- * file's, Spark's generated code would have to choose between two for every value of every row.
+ * <p>A tenth of a slice's rows may come from the sidecar, or all of another one's. Were they of another
+ * class than the base file's, Spark's generated code, which is shared by all queries of one shape,
+ * would have to choose between two for every value of every row.
  * The copies are of whole buffers, but for booleans and decimals.
  */
 final class HeapRows {

@@ -33,7 +33,7 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
   private boolean started;
   private long rows;
 
-  /** Rows that come beside those of a base file are given in the same kinds of vectors as these. */
+  /** Columns that the partition tells are, beside a base file's rows, given as they are there. */
   StreamReader(ReadSpec spec, SliceTask task, ObjectNode request, boolean besideBase) {
     this.spec = spec;
     this.task = task;
@@ -99,7 +99,7 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
       }
       types[sources[i]] = fields[i].dataType();
     }
-    heap = besideBase ? HeapRows.of(types) : null;
+    heap = HeapRows.of(types);
     ColumnVector[] columns = new ColumnVector[fields.length];
     for (int i = 0; i < fields.length; i++) {
       ColumnVector constant = besideBase ? constant(fields[i]) : null;
