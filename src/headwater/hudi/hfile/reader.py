@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -134,9 +135,12 @@ class HFileReader:
             yield from cells.pairs()
 
     def scan_columns(self) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """All entries in order: keys and values of one data block after the other, as Arrow binary arrays."""
-        for cells in self._all_cells():
+        """All entries in order: keys and values of some data blocks after the others, as Arrow binary arrays."""
+        count = 0
+        for cells, _blocks in self._joined(self._payloads(self._places(self._root, 1, None, None, _Progress()))):
+            count += len(cells)
             yield cells.columns()
+        self._check_count(count)
 
     def scan_range(self, lo: bytes | None = None, hi: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """The entries with `lo` <= key < `hi`, in order; None leaves an end open."""
@@ -176,13 +180,15 @@ class HFileReader:
                     at += 1
 
     def get_columns(self, keys: pa.Array | pa.ChunkedArray | Iterable[bytes]) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """As `get_many`, for many keys at once: the matching keys and values of each data block that has some."""
+        """As `get_many`, for many keys at once: the matching keys and values of some data blocks after the others."""
         if isinstance(keys, (pa.Array, pa.ChunkedArray)):
             keys = pc.unique(keys.cast(pa.binary())).drop_null().to_pylist()
         wanted = self._present(keys)
-        for (_place, start, stop), cells in self._fetch_routed(wanted):
+        routed: deque[_Routed] = deque()
+        for cells, blocks in self._joined(self._payloads(self._routed_places(wanted, routed))):
+            mine = [routed.popleft() for _ in range(blocks)]
             found, values = cells.columns()
-            hit = pc.is_in(found, value_set=pa.array(wanted[start:stop], pa.binary()))
+            hit = pc.is_in(found, value_set=pa.array(wanted[mine[0][1] : mine[-1][2]], pa.binary()))
             if pc.any(hit).as_py():
                 yield found.filter(hit), values.filter(hit)
 
@@ -275,6 +281,9 @@ class HFileReader:
         for _place, cells in self._fetch(self._places(self._root, 1, None, None, _Progress())):
             count += len(cells)
             yield cells
+        self._check_count(count)
+
+    def _check_count(self, count: int) -> None:
         if count != self.entry_count:
             raise block.corrupt(
                 self.name, self._end, f"the trailer declares {self.entry_count} entries, the blocks hold {count}"
@@ -282,17 +291,41 @@ class HFileReader:
 
     def _fetch_routed(self, wanted: list[bytes]) -> Iterator[tuple[_Routed, Cells]]:
         pending: deque[_Routed] = deque()
-
-        def places() -> Iterator[_Place]:
-            for routed in self._route(self._root, 1, wanted, 0, len(wanted), _Progress()):
-                pending.append(routed)
-                yield routed[0]
-
-        for _place, cells in self._fetch(places()):
+        for _place, cells in self._fetch(self._routed_places(wanted, pending)):
             yield pending.popleft(), cells
 
+    def _routed_places(self, wanted: list[bytes], pending: deque[_Routed]) -> Iterator[_Place]:
+        """The data blocks that may hold the keys; which of them each may hold is put into `pending`."""
+        for routed in self._route(self._root, 1, wanted, 0, len(wanted), _Progress()):
+            pending.append(routed)
+            yield routed[0]
+
+    def _joined(self, payloads: Iterable[tuple[_Place, bytes | memoryview]]) -> Iterator[tuple[Cells, int]]:
+        """The cells of some blocks at once, and of how many: what is done with each block costs more than its bytes."""
+        group: list[bytes | memoryview] = []
+        offset = size = 0
+        for place, payload in payloads:
+            if group and size + len(payload) > _READ_AHEAD:
+                yield read_cells(b"".join(group), self._form, name=self.name, offset=offset), len(group)
+                group, size = [], 0
+            offset = offset if group else place.offset
+            group.append(payload)
+            size += len(payload)
+        if group:
+            yield read_cells(b"".join(group), self._form, name=self.name, offset=offset), len(group)
+
     def _fetch(self, places: Iterable[_Place]) -> Iterator[tuple[_Place, Cells]]:
-        """The blocks' cells; blocks that lie close together come with one read, the first alone for an early answer."""
+        """The blocks' cells."""
+        rest = iter(places)
+        for place in rest:
+            if self._kept is not None and self._kept[0] == place.offset:
+                yield place, self._kept[1]
+                continue
+            for other, payload in self._payloads(chain([place], rest)):
+                yield other, self._cells(other, payload)
+
+    def _payloads(self, places: Iterable[_Place]) -> Iterator[tuple[_Place, bytes | memoryview]]:
+        """The content of blocks; those that lie close together come with one read, the first alone and so early."""
         group: list[_Place] = []
         limit = 1
         for place in places:
@@ -306,25 +339,22 @@ class HFileReader:
             group.append(place)
         yield from self._fetch_group(group)
 
-    def _fetch_group(self, group: list[_Place]) -> Iterator[tuple[_Place, Cells]]:
-        if len(group) < 2:
-            for place in group:
-                yield place, self._cells(place)
+    def _fetch_group(self, group: list[_Place]) -> Iterator[tuple[_Place, bytes | memoryview]]:
+        if not group:
             return
         start = group[0].offset
         data = memoryview(self._read(start, group[-1].offset + group[-1].size - start))
         for place in group:
             cut = place.offset - start
-            yield place, self._cells(place, data[cut : cut + place.size])
+            self.blocks_read += 1
+            yield place, self._parse(data[cut : cut + place.size], place.offset, block.DATA).payload
 
-    def _cells(self, place: _Place, data: bytes | memoryview | None = None) -> Cells:
+    def _cells(self, place: _Place, payload: bytes | memoryview | None = None) -> Cells:
         if self._kept is not None and self._kept[0] == place.offset:
             return self._kept[1]
-        if data is None:
-            data = self._read(place.offset, place.size)
-        payload = self._parse(data, place.offset, block.DATA).payload
+        if payload is None:
+            payload = next(self._fetch_group([place]))[1]
         cells = read_cells(payload, self._form, name=self.name, offset=place.offset)
-        self.blocks_read += 1
         # The next look-up often ends in the same block.
         self._kept = place.offset, cells
         return cells
