@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.pipeline import parse_memory
-from headwater.spark.write.frames import collected, estimated_bytes
+from headwater.spark.write.frames import collected, estimated_bytes, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,23 +26,29 @@ _COSTLY = ("Join", "Aggregate", "Window", "Sort", "Repartition", "Generate", "Py
 
 
 @contextmanager
-def brought(frame: DataFrame) -> Iterator[tuple[pa.Table | None, DataFrame]]:
+def brought(frame: DataFrame, *, rewrites: bool) -> Iterator[tuple[pa.Table | None, DataFrame]]:
     """The rows, where they are few; None where they are many, and a frame that has them in either case.
+
+    With `rewrites`, a few rows may change many large files: where the executors are other machines, that is for them.
 
     A frame that costs something to compute is kept (in memory, then on disk) while the block lasts: it is looked at
     more than once, and must have the same rows each time.
     """
+    if rewrites and not is_local(frame.sparkSession):
+        yield None, frame
+        return
     limit = _limit(frame)
     size = estimated_bytes(frame)
     if size is not None and size * _SURELY <= limit:
         yield collected(frame), frame
         return
-    kept = frame if _is_plain(frame) else frame.persist()
+    plain = _is_plain(frame)
+    kept = frame if plain else frame.persist()
     try:
         few = kept.count() * _row_width(kept) <= limit
         yield (collected(kept) if few else None), kept
     finally:
-        if kept is not frame or kept.is_cached:
+        if not plain:
             kept.unpersist()
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.hudi.schema import META_COLUMNS
 from headwater.spark.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ def is_frame(data: Any) -> bool:
 def schema_of(frame: DataFrame) -> pa.Schema:
     """The columns in Arrow's types, as Spark sends them to Python."""
     return arrow_schema(json.loads(frame.schema.json()))
+
+
+def without_meta(frame: DataFrame) -> DataFrame:
+    """The frame without Hudi's own columns, which each write makes anew."""
+    found = [name for name in frame.columns if name in META_COLUMNS]
+    return frame.drop(*found) if found else frame
 
 
 def collected(frame: DataFrame) -> pa.Table:

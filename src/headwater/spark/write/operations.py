@@ -26,7 +26,7 @@ from headwater.hudi.write.tagging import resolve_index
 from headwater.spark.write import reports
 from headwater.spark.write.bulk import BulkTask
 from headwater.spark.write.deciding import DRIVER_LIMIT, brought
-from headwater.spark.write.frames import mapped, schema_of
+from headwater.spark.write.frames import mapped, schema_of, without_meta
 from headwater.spark.write.keys import KEY, with_keys
 from headwater.spark.write.pipeline import Pipeline
 from headwater.spark.write.places import POSITION, SLICE, Tagged, Tagger
@@ -68,9 +68,10 @@ def upsert(table: HudiTable, data: DataFrame, *, partial: bool = False, options:
     """
     arguments.flag("partial", partial)
     chosen = write_options(table, options)
+    data = without_meta(data)
     shape = Shape.of(table, schema_of(data), chosen, partial=partial)
     shape.refuse_made_up_keys("upsert")
-    with brought(data) as (rows, frame):
+    with brought(data, rewrites=not table.config.is_merge_on_read) as (rows, frame):
         if rows is not None:
             return in_process.upsert(table, rows, partial=partial, options=options)
         job = shape.job("upsert", chosen)
@@ -87,10 +88,11 @@ def insert(table: HudiTable, data: DataFrame, *, if_present: str = "keep", optio
     """
     arguments.one_of("if_present", if_present, ("keep", "drop", "fail"))
     chosen = write_options(table, options)
+    data = without_meta(data)
     shape = Shape.of(table, schema_of(data), chosen)
     if if_present != "keep":
         shape.refuse_made_up_keys(f"insert with if_present={if_present!r}")
-    with brought(data) as (rows, frame):
+    with brought(data, rewrites=not table.config.is_merge_on_read) as (rows, frame):
         if rows is not None:
             return in_process.insert(table, rows, if_present=if_present, options=options)
         job = shape.job("insert", chosen)
@@ -118,7 +120,7 @@ def delete_keys(table: HudiTable, keys: DataFrame, *, options: Options = None) -
     shape = Shape.of_table(table, chosen)
     shape.refuse_made_up_keys("delete by key")
     key_columns(table, keys)
-    with brought(keys) as (rows, frame):
+    with brought(keys, rewrites=not table.config.is_merge_on_read) as (rows, frame):
         if rows is not None:
             return in_process.delete_keys(table, rows, options=options)
         names, has_partition = key_columns(table, frame)
@@ -138,7 +140,7 @@ def delete_keys(table: HudiTable, keys: DataFrame, *, options: Options = None) -
 
 def merge_source(source: DataFrame) -> pa.Table:
     """The rows of a merge's source, on the driver, where conditions are evaluated; refused where they are too many."""
-    with brought(source) as (rows, _):
+    with brought(source, rewrites=False) as (rows, _):
         if rows is None:
             raise WriteRefused(
                 "merge: the source is too large for the driver, where its conditions are evaluated; use upsert and "
@@ -195,6 +197,7 @@ def _bulk(
     table: HudiTable, data: DataFrame, name: str, options: WriteOptions, sort: str, replaces: str | None
 ) -> WriteResult:
     arguments.one_of("sort", sort, _SORTS)
+    data = without_meta(data)
     shape = Shape.of(table, schema_of(data), options)
     hudi_name = "insert_overwrite_table" if replaces == "table" else None
     job = shape.job(name, options, replaces=replaces is not None, hudi_name=hudi_name)

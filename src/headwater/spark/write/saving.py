@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import InvalidArgument, TableExists, TableNotFound, WriteRefused, WrongType
 from headwater.hudi.write.options import BUCKETS, INDEX_TYPE, IndexKind, index_kind
 from headwater.hudi.write.result import WriteResult
-from headwater.spark.write.frames import is_frame, schema_of
+from headwater.spark.write.frames import is_frame, schema_of, without_meta
 from headwater.spark.write.save_options import SaveOptions, parse
 from headwater.table import Table, create_table, open_table
 
@@ -81,7 +81,7 @@ def _create(df: DataFrame, path: str | os.PathLike[str], given: SaveOptions) -> 
         raise TableNotFound(f"{path}: no table to delete from")
     return create_table(
         path,
-        schema=schema_of(df.drop(*(name for name in df.columns if name.startswith("_hoodie_")))),
+        schema=schema_of(without_meta(df).drop("_hoodie_is_deleted", "_hoodie_operation")),
         key=given.key or (),
         ordering=given.ordering or (),
         partition_by=given.partition_by or (),
