@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater import arguments
 from headwater.errors import InvalidArgument
@@ -18,22 +18,40 @@ Options = Mapping[str, Any] | None
 """Hudi's names of write options → their values, for one write."""
 
 
-def _operations(rows: Any) -> Any:
-    """The operations for such rows: through Spark, or in this process."""
-    if type(rows).__module__.startswith("pyspark."):
-        from headwater.spark.write import operations as through_spark
+class FrameWriter(Protocol):
+    """Who writes the data frames of an engine: the operations on them, and their rows for a merge."""
 
-        return through_spark
+    def operations(self) -> Any: ...
+
+    def merge_source(self, frame: Any) -> Any: ...
+
+
+_WRITERS: dict[str, FrameWriter] = {}
+
+
+def write_frames_of(package: str, writer: FrameWriter) -> None:
+    """Have the data frames of a package written by an engine of their own; engines call this, tables know none."""
+    _WRITERS[package] = writer
+
+
+def _writer_of(rows: Any) -> FrameWriter | None:
+    return _WRITERS.get(type(rows).__module__.partition(".")[0])
+
+
+def _operations(rows: Any) -> Any:
+    """The operations for such rows: those of their engine, or those in this process."""
+    writer = _writer_of(rows)
+    if writer is not None:
+        return writer.operations()
     from headwater.hudi.write import operations
 
     return operations
 
 
 def _rows(data: Any) -> Any:
-    if type(data).__module__.startswith("pyspark."):
-        from headwater.spark.write.operations import merge_source
-
-        return merge_source(data)
+    writer = _writer_of(data)
+    if writer is not None:
+        return writer.merge_source(data)
     from headwater.hudi.write.input import to_table
 
     return to_table(data)
