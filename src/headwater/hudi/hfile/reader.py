@@ -20,6 +20,8 @@ from headwater.hudi.hfile.source import ByteSource
 
 # Neighbouring blocks are fetched with one read of about this size.
 _READ_AHEAD = 4 << 20
+# So many bytes of blocks are taken apart at once.
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +307,7 @@ class HFileReader:
         group: list[bytes | memoryview] = []
         offset = size = 0
         for place, payload in payloads:
-            if group and size + len(payload) > _READ_AHEAD:
+            if group and size + len(payload) > _AT_ONCE:
                 yield read_cells(b"".join(group), self._form, name=self.name, offset=offset), len(group)
                 group, size = [], 0
             offset = offset if group else place.offset
