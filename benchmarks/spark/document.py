@@ -14,7 +14,10 @@ BEGIN, END = "<!-- spark: made by benchmarks/spark/document.py -->", "<!-- spark
 INTRODUCTION = """\
 Seconds as a multiple of Spark's own Parquet source, which reads plain Parquet with the same final rows in the same
 session. A query's time is all that a user waits for, opening the table included; each figure is the best of the turns
-that the systems take one after another. An answer that differs from the baseline's has no figure."""
+that the systems take one after another. An answer that differs from the baseline's has no figure.
+
+Headwater's executors keep what merging a slice found out for the next query that reads it, so its best
+turn is one that found it there; the column "no cache" merges anew in every turn, as the first query does."""
 
 
 def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -> str:
