@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame
 from tests.spark.write.frames import COLUMNS, arrow, batch, content, make, on_executors
 
 import headwater
 from headwater.errors import DuplicateKeys, WriteRefused
+from headwater.hudi.write.incoming import Shape
+from headwater.hudi.write.options import IndexKind
+from headwater.hudi.write.planning import write_options
+from headwater.spark.write.frames import schema_of
+from headwater.spark.write.keys import with_keys
+from headwater.spark.write.pipeline import Pipeline
+from headwater.spark.write.places import Tagger
 
 INDEXES: list[Any] = [None, "simple", "global_simple", "global_bloom", "record_index", {"bucket": 3}]
 
@@ -155,3 +164,20 @@ def test_a_frame_can_be_merged(tmp_path: Path) -> None:
     assert (result.inserted, result.updated, result.deleted) == (10, 5, 5)
     with on_executors(), pytest.raises(WriteRefused, match="too large for the driver"):
         table.merge(batch(0, 60), on="id")
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_group_with_more_rows_than_memory_gets_several_log_files(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path / "t", batch(0, 1), kind="mor", version=version, index={"bucket": 1}, partition_by=())
+    table.bulk_insert(batch(0, 10))
+    frame = batch(0, 300_000).unionByName(batch(0, 300_000, 3, tag="b", ts=1)).repartition(1)
+    shape = Shape.of(table.hudi, schema_of(frame), write_options(table.hudi, None))
+    scarce = dataclasses.replace(write_options(table.hudi, None), memory=1)
+    pipeline = Pipeline(shape, shape.job("upsert", scarce), combine=True)
+    result = pipeline.run(table.hudi, with_keys(frame, shape), lambda state: Tagger(state, IndexKind.BUCKET, scarce))
+    assert len(result.files) > 1
+    assert len({file.name for file in result.files}) == len(result.files)
+    found = table.refresh().scan(columns=["id", "v", "_hoodie_commit_seqno"]).to_arrow()
+    assert found.num_rows == len(found.column("id").unique()) == len(found.column("_hoodie_commit_seqno").unique())
+    assert found.num_rows == 300_000
+    assert found.filter(pc.equal(found.column("v"), "b")).num_rows == 100_000

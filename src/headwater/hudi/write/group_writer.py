@@ -142,6 +142,10 @@ class GroupWriter:
     target: Target
     work: GroupWork
     task: int
+    part: int = 0
+    """Which of several log files of the group this is, where its rows are too many for one."""
+    first: int = 0
+    """How many rows are in the parts before."""
 
     @cached_property
     def name(self) -> str:
@@ -151,8 +155,8 @@ class GroupWriter:
             return self.target.base_name(file_id, self.task)
         token = f"{self.task}-{self.target.attempt}"
         if self.target.table.config.version >= 8:
-            return f".{file_id}_{self.target.instant}.log.1_{token}"
-        return f".{file_id}_{self._base_instant}.log.{self._next_version}_{token}"
+            return f".{file_id}_{self.target.instant}.log.{1 + self.part}_{token}"
+        return f".{file_id}_{self._base_instant}.log.{self._next_version + self.part}_{token}"
 
     @property
     def _path(self) -> str:
@@ -331,7 +335,7 @@ class GroupWriter:
             work.group.partition,
             work.group.file_id,
             self.task,
-            0,
+            self.first,
         )
         new = int(np.isin(stored, work.inserts).sum()) if len(work.inserts) else 0
         file = write_log_file(

@@ -28,7 +28,7 @@ class MetadataHook(Protocol):
         """What a commit is about to change; `schema` has the table's columns after it, meta columns among them."""
 
     def rollback(self, table: HudiTable, instant: str, undone: str, written: Sequence[WrittenFile]) -> None:
-        """A rollback at `instant` undoes what was written at `undone`, and has itself made `written`."""
+        """A rollback at `instant` undoes what was written at `undone`; `written` are log files that it made or left."""
 
 
 class MetadataTableHook:

@@ -257,8 +257,12 @@ def _execute(
         if entry is not None:
             sizes[file.path] = entry.size
             blocks[file.path] = _take_back(table, instant, target.requested_at, file)
-    made = {file.path: file for file in blocks.values()}
-    metadata.rollback(table, instant, target.requested_at, [*made.values()])
+    # The dead log file stays, taken back by the block behind it: whoever lists files finds both.
+    kept = {path: _block_file(*path.rpartition("/")[::2], size) for path, size in sizes.items()}
+    there = {**kept, **{file.path: file for file in blocks.values()}}
+    # Opened anew: the commit that is undone no longer shows.
+    now = HudiTable.open(storage, metadata=table.use_metadata)
+    metadata.rollback(now, instant, target.requested_at, [*there.values()])
     # A zombie may have completed the write in the meantime: its files are gone.
     for path in _completed_files(table, target):
         storage.delete(path)
@@ -330,6 +334,7 @@ def _take_back(table: HudiTable, instant: str, target: str, file: UndoneFile) ->
 
 
 def _block_file(partition: str, name: str, size: int) -> WrittenFile:
+    """A log file that holds no rows that count."""
     log = parse_log_file(name)
     assert log is not None
     return WrittenFile(

@@ -33,6 +33,8 @@ from headwater.spark.write.routes import LEAVING, WORK
 _OURS = (KEY, WORK, SLICE, POSITION, LEAVING)
 _ROWS = 128 * 1024
 _BYTES = 64 * 1024 * 1024
+# Rows of a log file are held in several forms on their way into it.
+_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,14 @@ class GroupTask:
             work = self.works[number]
             if work.how is How.CREATE and not self.deletes:
                 one = self._created(target, work, number, parts)
+                if one is not None:
+                    yield one
+            elif work.how is How.APPEND:
+                yield from self._appended(target, work, number, parts)
             else:
-                one = self._changed(target, work, number, pa.concat_tables(parts))
-            if one is not None:
-                yield one
+                one = self._changed(GroupWriter(target, work, number), pa.concat_tables(parts))
+                if one is not None:
+                    yield one
 
     # -------------------------------------------------------------------------------------------- a new base file
 
@@ -90,10 +96,19 @@ class GroupTask:
 
     # ------------------------------------------------------------------------------------------- a group that is there
 
-    def _changed(self, target: Target, work: GroupWork, number: int, rows: pa.Table) -> Written | None:
-        batch = self.shape.keyed(self._batch(rows, work), target.instant, 0, number)
-        filled = self._placed(batch, work, rows)
-        writer = GroupWriter(target, filled, number)
+    def _appended(self, target: Target, work: GroupWork, number: int, parts: Iterator[pa.Table]) -> Iterator[Written]:
+        """Log files, each of as many rows as may be held; no record is in two of them."""
+        writer = GroupWriter(target, work, number)
+        for rows in gathered(whole_keys(parts), max(target.options.memory // _SHARE, 1)):
+            one = self._changed(writer, rows)
+            if one is not None:
+                yield one
+            writer = replace(writer, part=writer.part + 1, first=writer.first + rows.num_rows)
+
+    def _changed(self, empty: GroupWriter, rows: pa.Table) -> Written | None:
+        target, work = empty.target, empty.work
+        batch = self.shape.keyed(self._batch(rows, work), target.instant, empty.first, empty.task)
+        writer = replace(empty, work=self._placed(batch, work, rows))
         self._mark(target, work.group.partition, writer.name, work.how)
         if writer.change_log is not None:
             self._mark(target, work.group.partition, writer.change_log, How.CREATE)
@@ -213,11 +228,29 @@ def whole_keys(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     for part in parts:
         keys = part.column(KEY)
-        last = pc.index(keys, keys[-1]).as_py()
+        last = max(pc.index(keys, keys[-1]).as_py(), 0)  # none is found for null, which is refused later
         if last > 0:
             yield pa.concat_tables([*held, part.slice(0, last)])
             held = []
         held.append(part.slice(last))
+    if held:
+        yield pa.concat_tables(held)
+
+
+def gathered(parts: Iterator[pa.Table], most_bytes: int) -> Iterator[pa.Table]:
+    """Parts put together as far as a limit of bytes allows.
+
+    >>> [part.num_rows for part in gathered(iter([pa.table({"a": [1, 2]})] * 3), 40)]
+    [4, 2]
+    """
+    held: list[pa.Table] = []
+    size = 0
+    for part in parts:
+        if held and size + part.nbytes > most_bytes:
+            yield pa.concat_tables(held)
+            held, size = [], 0
+        held.append(part)
+        size += part.nbytes
     if held:
         yield pa.concat_tables(held)
 
