@@ -33,16 +33,21 @@ def only_updates(context: SliceContext, slice_: FileSlice, rows: int) -> bool:
         return False  # whoever merges will tell of it
     latest = slice_.as_of or context.as_of
     blocks = select_blocks(found, is_valid_instant=context.is_valid_instant, latest=latest)
-    return all(_is_of_updates(block, name.instant, rows) for block in blocks)
+    # What headers tell comes first: a delete at the end spares looking into all that is before it.
+    if not all(_may_be_of_updates(block, name.instant) for block in blocks):
+        return False
+    return all(_is_of_updates(block, rows) for block in blocks)
 
 
-def _is_of_updates(block: LogBlock, base_instant: str, rows: int) -> bool:
+def _may_be_of_updates(block: LogBlock, base_instant: str) -> bool:
     if block.type not in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA) or block.is_partial:
         return False
     if block.base_instant_of_positions != base_instant or block.schema is None:
         return False
-    if any(f'"{marker}"' in block.schema for marker in (IS_DELETED, OPERATION)):
-        return False
+    return not any(f'"{marker}"' in block.schema for marker in (IS_DELETED, OPERATION))
+
+
+def _is_of_updates(block: LogBlock, rows: int) -> bool:
     positions, records = block.positions, _records(block)
     return positions is not None and records == len(positions) > 0 and int(positions[-1]) < rows
 
@@ -52,6 +57,6 @@ def _records(block: LogBlock) -> int | None:
         head = block.load(block.content_offset, min(_VERSION_AND_COUNT.size, block.content_length))
         return _VERSION_AND_COUNT.unpack_from(head)[1] if len(head) == _VERSION_AND_COUNT.size else None
     try:
-        return int(pq.read_metadata(pa.BufferReader(pa.py_buffer(block.content()))).num_rows)
+        return int(pq.read_metadata(block.open()).num_rows)
     except (OSError, ValueError, pa.ArrowException):
         return None

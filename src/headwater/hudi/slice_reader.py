@@ -45,7 +45,7 @@ from headwater.spec.slice_reader import MergePart
 from headwater.storage import Storage
 
 # What decoding and merging a log takes, in multiples of its size.
-_DECODED = 5
+_DECODED = 6
 _MOST_PASSES = 256
 # Batches that are on their way at once: read, merged, waiting for the consumer.
 _BATCHES_HELD = 8
@@ -140,6 +140,13 @@ class HudiSliceReader:
         read = _SliceRead(self, slice_)
         for merged, is_last in read.merges(read.open_base()):
             yield MergePart(merged.dropped, self._matching(read, read.finish(merged.added)), is_last)
+
+    def base_rows(self, slice_: FileSlice, dropped: Rows) -> Iterator[pa.Table]:
+        """The rows of the base file, less those that merging said go; filters are not looked at."""
+        read = _SliceRead(replace(self, filter=None), slice_)
+        base = read.open_base()
+        if base is not None:
+            yield from read._base_tables(base, dropped)
 
     def keys_of(self, slice_: FileSlice) -> Iterator[tuple[pa.Array, pa.Array]]:
         """The record keys of a slice, each with its row in the base file; null for rows that only the log has."""

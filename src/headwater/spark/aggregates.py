@@ -187,6 +187,30 @@ class Tally:
             self.add_values(key, values)
         return True
 
+    def add_counts(self, key: tuple[Any, ...], rows: int, constants: Mapping[str, Any]) -> None:
+        """Rows without a null, whose values change neither the least nor the greatest ones."""
+        values: list[Any] = []
+        for aggregate, kind in zip(self.spec.aggregates, self.spec.value_types, strict=True):
+            if aggregate.column and aggregate.column[0] in constants:
+                values.append(of_constant(aggregate, kind, constants[aggregate.column[0]], rows))
+            else:
+                values.append(rows if aggregate.function in ("count_star", "count") else None)
+        self.add_values(key, values)
+
+    def grows_by(self, key: tuple[Any, ...], columns: Mapping[str, ColumnStatistics]) -> bool:
+        """Whether rows within these bounds may change the least or the greatest values of a group."""
+        known = self.groups.get(key)
+        for index, (aggregate, kind) in enumerate(zip(self.spec.aggregates, self.spec.value_types, strict=True)):
+            if aggregate.function not in ("min", "max") or aggregate.column[0] not in columns:
+                continue
+            statistics = columns[aggregate.column[0]]
+            end = statistics.minimum if aggregate.function == "min" else statistics.maximum
+            if not statistics.exact or known is None:
+                return True
+            if end is not None and _sum(aggregate.function, known[index], kept(end, kind)) != known[index]:
+                return True
+        return False
+
     def add(self, other: pa.RecordBatch) -> None:
         """The results of another tally."""
         groups, columns = len(self.spec.group_by), [internal(column) for column in other.columns]

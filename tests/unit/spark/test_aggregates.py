@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import math
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.fixtures.suites import FixtureTable, tables
 from tests.unit.spark.client import Sidecar
 
 import headwater
+from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.spark.aggregates import Aggregate, AggregateSpec, NotSupported, Tally, external, kept
 from headwater.spark.options import parse_read_options
 from headwater.spark.sidecar import aggregating
@@ -20,6 +23,7 @@ from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.merging import SliceScan
 from headwater.spark.sidecar.tables import OpenTable
 from headwater.spark.types import arrow_type, spark_type
+from headwater.spec.model import FileSlice
 from headwater.spec.statistics import ColumnStatistics
 
 TABLES = tables("generated")
@@ -198,6 +202,37 @@ def test_logs_of_updates_are_counted_without_being_decoded(monkeypatch: pytest.M
             assert plan["rows"] == [[target.scan.count()]]
             counted += 1
     assert counted >= 10
+
+
+def test_base_files_under_logs_are_read_only_where_they_can_change_the_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = list(range(400))
+    rows = pa.table({"id": ids, "p": [str(i % 4) for i in ids], "ts": ids, "x": [i * 7 % 400 for i in ids]})
+    table = headwater.create(
+        tmp_path / "t", schema=rows.schema, key="id", ordering="ts", partition_by=["p"], kind="mor"
+    )
+    table.insert(rows)
+    # In every slice a row goes; among them the one with the least x of all, which then is another slice's.
+    changed = rows.filter(pc.is_in(rows["id"], pa.array([0, 1, 2, 3])))
+    later = pa.array([1000] * 4, pa.int64())
+    table.upsert(changed.set_column(3, "x", pa.array([200] * 4, pa.int64())).set_column(2, "ts", later))
+    monkeypatch.setattr(aggregating, "_DRIVER_BYTES", -1)
+    read: list[str] = []
+    whole = HudiSliceReader.base_rows
+
+    def base_rows(self: HudiSliceReader, slice_: FileSlice, dropped: Any) -> Any:
+        read.append(slice_.group.partition)
+        return whole(self, slice_, dropped)
+
+    monkeypatch.setattr(HudiSliceReader, "base_rows", base_rows)
+    bounds = [{"function": f, "column": ["x"]} for f in ("min", "max")]
+    request = {"aggregates": [star(), *bounds], "group_by": [], "parallelism": 1}
+    target = opened(tmp_path / "t")
+    plan = plan_aggregate(target, request, VERSION)
+    assert [len(task["payload"]) > 0 for task in plan["tasks"]] == [True]
+    assert answer(target, request) == by_rows(target.scan.to_arrow(), request) == [(400, 1, 399)]
+    assert 1 <= len(read) < 4
 
 
 def key_count() -> dict[str, Any]:

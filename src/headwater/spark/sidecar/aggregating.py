@@ -2,7 +2,8 @@
 
 A slice that has only a base file is answered from the metadata table or from the file's footer, as far as these are
 exact. Of a slice with logs, rows are counted by position: those of the base file, less the dropped, plus the added.
-Whatever else is asked for is computed from the columns that it needs.
+Its bounds are the base file's, unless a row that goes had them: its rows are read only where they can still change the
+result. Whatever else is asked for is computed from the columns that it needs.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
@@ -30,13 +34,16 @@ from headwater.spark.sidecar.predicates import FULL
 from headwater.spark.sidecar.tables import OpenTable
 from headwater.spec.expressions import FalseValue, TrueValue, conjunction, residual
 from headwater.spec.model import FileSlice, PartitionDescriptor, ReadingMode
+from headwater.spec.statistics import ColumnStatistics
 
 MOST_FOOTERS = 64
 """Footers that the driver reads itself; more of them are the executors' work."""
 _MEMORY = 512 * 10**6
 _DRIVER_BYTES = 2 << 20
 _DRIVER_SLICES = 8
+_HELD = 64 << 20
 _TASK_BYTES = 32 << 20
+_LARGEST_TASK = 256 << 20
 _OPEN_COST = 1 << 20
 _FOOTER_COST = 1 << 18
 
@@ -59,8 +66,7 @@ def plan_aggregate(table: OpenTable, request: Mapping[str, Any], version: str) -
     left = _by_footers(tally, left, table.options.threads)
     by_footers = len(slices) - by_metadata - len(left)
     if left and len(left) <= _DRIVER_SLICES and sum(one.slice.size for one in left) <= _DRIVER_BYTES:
-        for one in left:
-            one.read_into(tally)
+        _finish(tally, [found for one in left if (found := one.read_into(tally)) is not None])
         left = []
     answer: dict[str, Any] = {
         "supported": True,
@@ -81,7 +87,7 @@ def plan_aggregate(table: OpenTable, request: Mapping[str, Any], version: str) -
         **answer,
         "scan": base64.b64encode(scan_blob).decode("ascii"),
         "scan_id": uuid.uuid4().hex,
-        "tasks": _tasks(spec, left, tally),
+        "tasks": _tasks(spec, left, tally, int(request.get("parallelism") or 1)),
         "partitions": [{"path": "", "values": {}}],
         "constants": [],
         "statistics": {"bytes": sum(one.slice.size for one in left), "rows": None, "columns": {}},
@@ -95,6 +101,7 @@ def run_aggregate(
 ) -> tuple[pa.Schema, pa.RecordBatch]:
     """The partial results of tasks, one row for each group; `check` is called often, and raises to end it."""
     tally: Tally | None = None
+    left: list[_OverBase] = []
     for payload in payloads:
         found = json.loads(zlib.decompress(payload))
         spec = AggregateSpec.from_json(found["spec"])
@@ -108,10 +115,14 @@ def run_aggregate(
             known = scan.reader.context.constants(partition)
             described = PartitionDescriptor(partition, tuple(known), tuple(known.values()))
             one = _Slice(spec, scan.reader, described, slice_)
-            if one.has_rows and not one.footer_into(tally):
-                one.read_into(tally, check)
+            if one.has_rows and not one.footer_into(tally) and (found_left := one.read_into(tally, check)) is not None:
+                left.append(found_left)
+            if sum(each.dropped.nbytes for each in left) > _HELD:
+                _finish(tally, left, check)
+                left = []
     if tally is None:
         raise ValueError("an aggregate request without payloads")
+    _finish(tally, left, check)
     return tally.spec.schema, tally.to_batch()
 
 
@@ -184,6 +195,15 @@ class _Slice:
         """Whether it has logs, and nothing but the number of its rows is asked for."""
         return self.is_whole and not self.needed and self.slice.base_file is not None
 
+    @property
+    def cost(self) -> int:
+        """About the bytes that are read of it: logs whole, of the base file some columns."""
+        if self.is_base_alone and not self.needed:
+            return _FOOTER_COST
+        logs = sum(ref.size or 0 for ref in self.slice.delta_files)
+        share = len(self.needed) / max(len(self.reader.context.schema.arrow), 1)
+        return _OPEN_COST + logs + int((self.slice.size - logs) * share)
+
     def from_metadata(self) -> Known | None:
         """What the footer tells, where logs do not change it."""
         found = from_footer(self.reader.context, self.slice, self.needed)
@@ -201,36 +221,90 @@ class _Slice:
         found = known or from_footer(self.reader.context, self.slice, self.needed)
         return found is not None and tally.add_known(self.key, found.rows, found.columns, self.constants)
 
-    def read_into(self, tally: Tally, check: Callable[[], None] = lambda: None) -> None:
-        """Add what the rows tell."""
-        if self.is_whole and self.slice.delta_files and self._count_by_position(tally, check):
-            return
-        fields = [self.reader.context.schema.arrow.field(name) for name in self.needed]
-        for batch in self.reader.project(pa.schema(fields)).open(self.slice):
+    def read_into(self, tally: Tally, check: Callable[[], None] = lambda: None) -> _OverBase | None:
+        """Add what the rows tell; of those of the base file perhaps later, if they can change the result at all."""
+        if self.is_whole and self.slice.delta_files and (known := self._exactly_known()) is not None:
+            return self._by_position(tally, known, check)
+        for batch in self.reader.project(self._fields).open(self.slice):
             check()
             tally.add_batch(self.key, batch, self.constants)
+        return None
 
-    def _count_by_position(self, tally: Tally, check: Callable[[], None]) -> bool:
-        """Counts alone need no column of a base file that has no null in it."""
+    @property
+    def _fields(self) -> pa.Schema:
+        return pa.schema([self.reader.context.schema.arrow.field(name) for name in self.needed])
+
+    def _exactly_known(self) -> Known | None:
+        """What is known of all rows of the base file, if with the number of those that go it tells enough."""
+        if any(len(one.column) > 1 for one in self.spec.aggregates):
+            return None
         needed = self.needed
-        known = Known(0, {}) if self.slice.base_file is None else None
-        if known is None:
-            known = from_footer(self.reader.context, self.slice, needed)
-        bounded = {one.column[0] for one in self.spec.aggregates if one.function in ("min", "max")}
-        if known is None or bounded & set(needed) or any(len(one.column) > 1 for one in self.spec.aggregates):
-            return False
-        if known.rows and any(name not in known.columns or known.columns[name].null_count for name in needed):
-            return False
-        rows, key, constants = known.rows, self.key, self.constants
-        if not needed and only_updates(self.reader.context, self.slice, rows):
-            return tally.add_known(key, rows, {}, constants)
-        fields = [self.reader.context.schema.arrow.field(name) for name in needed]
-        for part in replace(self.reader, schema=pa.schema(fields), filter=None).merge_over_base(self.slice):
+        known = Known(0, {}) if self.slice.base_file is None else from_footer(self.reader.context, self.slice, needed)
+        if known is None or (known.rows and known.columns.keys() != set(needed)):
+            return None
+        for one in self.spec.aggregates if known.rows else ():
+            statistics = known.columns.get(one.column[0]) if one.column else None
+            if statistics is not None and (statistics.null_count if one.function == "count" else not statistics.exact):
+                return None
+        return known
+
+    def _by_position(self, tally: Tally, known: Known, check: Callable[[], None]) -> _OverBase | None:
+        """Add the rows that merging adds; and of the base file, what is sure when some of its rows are gone."""
+        if not self.needed and only_updates(self.reader.context, self.slice, known.rows):
+            tally.add_known(self.key, known.rows, {}, self.constants)
+            return None
+        dropped = np.zeros(0, np.int64)
+        for part in replace(self.reader, schema=self._fields, filter=None).merge_over_base(self.slice):
             check()
-            rows -= len(part.dropped)
-            tally.add_batch(key, part.added, constants)
-        kept = {name: replace(known.columns[name], value_count=rows) for name in needed} if rows else {}
-        return not rows or tally.add_known(key, rows, kept, constants)
+            dropped = np.concatenate([dropped, part.dropped]) if len(dropped) else part.dropped
+            tally.add_batch(self.key, part.added, self.constants)
+        rows = known.rows - len(dropped)
+        if not rows:
+            return None
+        if not len(dropped) and tally.add_known(self.key, rows, known.columns, self.constants):
+            return None
+        left = _OverBase(self, known, np.sort(dropped))
+        if any(one.function in ("min", "max") and one.column[0] in self.needed for one in self.spec.aggregates):
+            return left
+        tally.add_counts(self.key, rows, self.constants)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _OverBase:
+    """The base file of a slice, less the rows that logs replace: its bounds are known as far as those rows allow."""
+
+    slice: _Slice
+    known: Known
+    dropped: npt.NDArray[np.int64]
+
+    def into(self, tally: Tally, check: Callable[[], None] = lambda: None) -> None:
+        """Read it only where what the tally has so far is not beyond its bounds already."""
+        one = self.slice
+        if not tally.grows_by(one.key, self.known.columns):
+            tally.add_counts(one.key, self.known.rows - len(self.dropped), one.constants)
+            return
+        for table in one.reader.project(one._fields).base_rows(one.slice, self.dropped):
+            check()
+            tally.add_batch(one.key, table, one.constants)
+
+
+def _finish(tally: Tally, left: Sequence[_OverBase], check: Callable[[], None] = lambda: None) -> None:
+    """Base files with logs over them, those first that may hold the least or the greatest value."""
+    orders = []
+    for function in ("min", "max"):
+        for column in {one.column[0] for one in tally.spec.aggregates if one.function == function}:
+            bounded = [one for one in left if column in one.known.columns and one.known.columns[column].exact]
+            ends = {id(one): _end(one.known.columns[column], function) for one in bounded}
+            filled = [one for one in bounded if ends[id(one)] is not None]
+            orders.append(sorted(filled, key=lambda one, ends=ends: ends[id(one)], reverse=function == "max"))  # type: ignore[misc]
+    first = [one for turn in zip_longest(*orders) for one in turn if one is not None]
+    for one in {id(one): one for one in [*first, *left]}.values():
+        one.into(tally, check)
+
+
+def _end(statistics: ColumnStatistics, function: str) -> Any:
+    return statistics.minimum if function == "min" else statistics.maximum
 
 
 def _by_metadata(table: OpenTable, tally: Tally, slices: Sequence[_Slice]) -> list[_Slice]:
@@ -264,13 +338,13 @@ def _by_footers(tally: Tally, slices: Sequence[_Slice], threads: int | None) -> 
     return left
 
 
-def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally) -> list[dict[str, Any]]:
+def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally, parallelism: int) -> list[dict[str, Any]]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, spec.schema) as writer:
         writer.write_batch(tally.to_batch())
     known: str | None = base64.b64encode(sink.getvalue()).decode("ascii")
     tasks = []
-    for number, group in enumerate(_groups(slices) if slices else [[]]):
+    for number, group in enumerate(_groups(slices, parallelism) if slices else [[]]):
         content = {
             "spec": spec.to_json(),
             "known": known,
@@ -297,13 +371,14 @@ def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally) -> list[
     return tasks
 
 
-def _groups(slices: Sequence[_Slice]) -> Iterator[list[_Slice]]:
-    """Slices whose work together is worth a task."""
+def _groups(slices: Sequence[_Slice], parallelism: int) -> Iterator[list[_Slice]]:
+    """Slices whose work together is worth a task: what one of them tells may spare reading another."""
+    costs = [one.cost for one in slices]
+    most = min(max(sum(costs) // max(parallelism, 1) + 1, _TASK_BYTES), _LARGEST_TASK)
     group: list[_Slice] = []
     size = 0
-    for one in slices:
-        cost = _FOOTER_COST if one.is_base_alone and not one.needed else _OPEN_COST + one.slice.size
-        if group and size + cost > _TASK_BYTES:
+    for one, cost in zip(slices, costs, strict=True):
+        if group and size + cost > most:
             yield group
             group, size = [], 0
         group.append(one)

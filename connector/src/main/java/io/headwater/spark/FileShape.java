@@ -83,6 +83,7 @@ final class FileShape {
     Set<String> constants = new HashSet<>(Arrays.asList(spec.constants));
     List<StructField> stored = new ArrayList<>();
     Set<String> asStored = new HashSet<>();
+    Set<String> narrow = new HashSet<>();
     this.sources = new int[fields.length];
     String reason = null;
     MessageType schema = readSchema(task, spec.hadoop.value());
@@ -99,8 +100,13 @@ final class FileShape {
       } else {
         sources[i] = stored.size();
         stored.add(column);
-        if (column.name().equalsIgnoreCase(fields[i].name()) && column.dataType().equals(fields[i].dataType())) {
-          asStored.add(fields[i].name());
+        if (column.name().equalsIgnoreCase(fields[i].name())) {
+          if (column.dataType().equals(fields[i].dataType())) {
+            asStored.add(fields[i].name());
+          } else if (NarrowFilters.isNarrower(column.dataType(), fields[i].dataType())) {
+            asStored.add(fields[i].name());
+            narrow.add(fields[i].name());
+          }
         }
       }
     }
@@ -112,7 +118,7 @@ final class FileShape {
     this.unreadable = reason;
     List<Filter> kept = new ArrayList<>();
     for (Filter filter : spec.filters) {
-      if (mayPush(filter, asStored, fields, judge)) {
+      if (mayPush(filter, asStored, fields, judge) && NarrowFilters.mayPush(filter, narrow)) {
         kept.add(filter);
       }
     }

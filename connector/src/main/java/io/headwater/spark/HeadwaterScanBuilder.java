@@ -163,7 +163,8 @@ final class HeadwaterScanBuilder
   }
 
   private ObjectNode aggregateRequest(Aggregation aggregation) {
-    ObjectNode request = Json.object().put("op", "aggregate_plan");
+    ObjectNode request =
+        Json.object().put("op", "aggregate_plan").put("parallelism", SparkInternals.parallelism());
     putPredicates(request);
     ArrayNode functions = request.putArray("aggregates");
     for (AggregateFunc function : aggregation.aggregateExpressions()) {

@@ -41,19 +41,19 @@ final class HeapRows {
     this.vectors = vectors;
   }
 
-  /** Vectors for columns of these types, or null where a type is not copied. */
+  /** Vectors for columns of these types, none where it is null; or null where a type is not copied. */
   static HeapRows of(DataType[] types) {
     OnHeapColumnVector[] vectors = new OnHeapColumnVector[types.length];
     for (int i = 0; i < types.length; i++) {
-      if (!isCopied(types[i])) {
+      if (types[i] != null && !isCopied(types[i])) {
         return null;
       }
-      vectors[i] = new OnHeapColumnVector(1, types[i]);
+      vectors[i] = types[i] == null ? null : new OnHeapColumnVector(1, types[i]);
     }
     return new HeapRows(vectors);
   }
 
-  private static boolean isCopied(DataType type) {
+  static boolean isCopied(DataType type) {
     return width(type) > 0 || type instanceof BooleanType || type instanceof StringType || type instanceof BinaryType
         || (type instanceof DecimalType && ((DecimalType) type).precision() <= Decimal.MAX_LONG_DIGITS());
   }
@@ -79,9 +79,11 @@ final class HeapRows {
   void fill(List<FieldVector> from, int rows) {
     for (int i = 0; i < vectors.length; i++) {
       OnHeapColumnVector vector = vectors[i];
-      vector.reset();
-      vector.reserve(rows);
-      copy(from.get(i), vector, rows);
+      if (vector != null) {
+        vector.reset();
+        vector.reserve(rows);
+        copy(from.get(i), vector, rows);
+      }
     }
   }
 
@@ -169,7 +171,9 @@ final class HeapRows {
 
   void close() {
     for (OnHeapColumnVector vector : vectors) {
-      vector.close();
+      if (vector != null) {
+        vector.close();
+      }
     }
   }
 }

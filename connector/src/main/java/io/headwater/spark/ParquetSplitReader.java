@@ -3,6 +3,8 @@ package io.headwater.spark;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.parquet.HadoopReadOptions;
@@ -11,6 +13,7 @@ import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
@@ -31,6 +34,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private final ReadSpec spec;
   private final FileShape shape;
   private final SliceTask task;
+  private final boolean besideAdded;
   private final boolean showsRowIndex;
   private final boolean withRowIndex;
   private final boolean isWholeFile;
@@ -41,12 +45,16 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private ColumnarBatch read;
   private ColumnarBatch arranged;
   private ColumnVector rowIndex;
+  private boolean filled;
   private Boolean movable;
+  /** For columns that were widened since: the stored column and the vector that its values are copied to. */
+  private final List<WidenedCopy> copies = new ArrayList<>();
 
   ParquetSplitReader(ReadSpec spec, FileShape shape, HeadwaterBatch.Split split, boolean positions) throws IOException {
     this.spec = spec;
     this.shape = shape;
     this.task = split.task;
+    this.besideAdded = positions;
     this.showsRowIndex = contains(spec.metadata, HeadwaterTable.POSITION);
     this.isWholeFile = split.start == 0 && split.length >= task.size;
     // Spark makes its row index value by value, in boxes. Where no filter skips rows they can be counted.
@@ -121,6 +129,16 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     if (arranged != batch) {
       arranged.setNumRows(batch.numRows());
     }
+    filled = copies.isEmpty();
+    return arranged;
+  }
+
+  /** The current batch with all its rows; {@link #get} alone leaves those columns empty that {@link #keep} may fill. */
+  ColumnarBatch all() {
+    if (!filled) {
+      copies.forEach(copy -> copy.fill(null, read.numRows()));
+      filled = true;
+    }
     return arranged;
   }
 
@@ -145,10 +163,22 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     // The row index comes last; it is moved when it is shown as a column.
     int columns = showsRowIndex ? read.numCols() : shape.physical.length();
     for (int i = 0; i < columns; i++) {
-      RowCompaction.move((WritableColumnVector) read.column(i), rows, from, count);
+      if (!isCopied(read.column(i))) {
+        RowCompaction.move((WritableColumnVector) read.column(i), rows, from, count);
+      }
     }
+    copies.forEach(copy -> copy.fill(rows, count));
     arranged.setNumRows(count);
     return arranged;
+  }
+
+  private boolean isCopied(ColumnVector stored) {
+    for (WidenedCopy copy : copies) {
+      if (copy.stored == stored) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** The rows' positions in the file, where they were asked for; valid after {@link #get}. */
@@ -158,6 +188,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
 
   private void arrange(ColumnarBatch batch) {
     read = batch;
+    copies.clear();
     if (withRowIndex) {
       rowIndex = batch.column(shape.physical.length());
     }
@@ -176,7 +207,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private ColumnVector dataColumn(ColumnarBatch batch, int index, DataType type) {
     int source = shape.sources[index];
     if (source == FileShape.MISSING) {
-      return Values.constant(type, null, CONSTANT_ROWS);
+      return besideAdded && HeapRows.isCopied(type) ? nulls(type) : Values.constant(type, null, CONSTANT_ROWS);
     }
     if (source == FileShape.CONSTANT) {
       String name = spec.data.fields()[index].name();
@@ -188,7 +219,24 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     }
     ColumnVector vector = batch.column(source);
     DataType stored = shape.physical.fields()[source].dataType();
-    return WidenedColumnVector.canWiden(stored, type) ? new WidenedColumnVector(vector, type) : vector;
+    if (!WidenedColumnVector.canWiden(stored, type)) {
+      return vector;
+    }
+    WidenedColumnVector widened = new WidenedColumnVector(vector, type);
+    if (!besideAdded || !canKeep()) {
+      return widened;
+    }
+    WidenedCopy copy = new WidenedCopy(vector, widened);
+    copies.add(copy);
+    return copy.values;
+  }
+
+  /** A column that the file lacks, of the class that rows which merging adds have for it. */
+  private ColumnVector nulls(DataType type) {
+    int rows = spec.sqlConf().parquetVectorizedReaderBatchSize();
+    OnHeapColumnVector vector = new OnHeapColumnVector(rows, type);
+    vector.putNulls(0, rows);
+    return vector;
   }
 
   private ColumnVector metadataColumn(StructField field) {

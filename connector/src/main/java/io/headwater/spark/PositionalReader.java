@@ -60,7 +60,7 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
       long first = base.firstPosition();
       int left = first >= 0 ? selectRange(first, first + rows - 1, rows) : select(base.rowIndex(), rows);
       if (left == rows) {
-        current = batch;
+        current = base.all();
         return true;
       }
       metrics.rowsDropped += rows - left;

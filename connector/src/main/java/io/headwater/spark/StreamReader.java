@@ -86,6 +86,7 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
     int[] sources = new int[fields.length];
     DataType[] types = new DataType[fields.length];
     ArrowColumnVector[] arrived = new ArrowColumnVector[fields.length];
+    ColumnVector[] columns = new ColumnVector[fields.length];
     int data = 0;
     int metadata = spec.data.length();
     StructType wanted = spec.data;
@@ -97,13 +98,14 @@ final class StreamReader implements PartitionReader<ColumnarBatch> {
         throw new IOException("the sidecar sent column " + fields[i].name() + " as " + vector.dataType().catalogString()
             + "; the scan has " + fields[i].dataType().catalogString());
       }
-      types[sources[i]] = fields[i].dataType();
+      columns[i] = besideBase ? constant(fields[i]) : null;
+      types[sources[i]] = columns[i] == null ? fields[i].dataType() : null;
     }
     heap = HeapRows.of(types);
-    ColumnVector[] columns = new ColumnVector[fields.length];
     for (int i = 0; i < fields.length; i++) {
-      ColumnVector constant = besideBase ? constant(fields[i]) : null;
-      columns[i] = constant != null ? constant : heap != null ? heap.vector(sources[i]) : arrived[i];
+      if (columns[i] == null) {
+        columns[i] = heap != null ? heap.vector(sources[i]) : arrived[i];
+      }
     }
     batch = new ColumnarBatch(columns);
   }
