@@ -1,4 +1,4 @@
-"""Change logs of copy-on-write tables: what each row was before and after a commit (facts 12.4, 12.5, 15.8).
+"""Change logs: what each row of a rewritten base file was before and after a commit (facts 12.4, 12.5, 15.8).
 
 Written where `hoodie.table.cdc.enabled` is set, beside a new version of a base file. New base files need none: each of
 their rows is an insert. A crash leaves a file that no commit names, marked as the others are.

@@ -259,7 +259,7 @@ class GroupWriter:
     def change_log(self) -> str | None:
         """The name of the change log that goes with a new version of a base file, where the table has any."""
         config = self.target.table.config
-        if self.work.how is not How.MERGE or not config.cdc_enabled or config.is_merge_on_read:
+        if self.work.how is not How.MERGE or not config.cdc_enabled:
             return None
         return change_log_name(self.work.group.file_id, self.target.instant, f"{self.task}-{self.target.attempt}")
 
@@ -391,7 +391,8 @@ class GroupWriter:
             columns["ordering"] = ordering[0]
         elif ordering:
             arrays = [_flat(column) for column in ordering]
-            columns["ordering"] = pa.StructArray.from_arrays(arrays, [f"f{n}" for n in range(len(arrays))])
+            names = [f"f{number}" for number in range(len(arrays))]
+            columns["ordering"] = pa.StructArray.from_arrays(arrays, names, mask=resets)
         else:
             columns["ordering"] = pa.nulls(count, pa.int32())
         return pa.table(columns)

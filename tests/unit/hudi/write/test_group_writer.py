@@ -1,0 +1,52 @@
+"""What is written for one file group, where readers found it wanting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headwater
+from headwater.table import Table
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("ts2", pa.int32()), ("name", pa.string())])
+
+
+def create(folder: Path, **more: Any) -> Table:
+    given: dict[str, Any] = {"schema": SCHEMA, "key": "id", "ordering": "ts", "kind": "mor", **more}
+    return headwater.create(folder / "t", **given)
+
+
+def row(id: str, ts: int = 1, ts2: int = 1, name: str = "n") -> dict[str, Any]:
+    return {"id": id, "ts": ts, "ts2": ts2, "name": name}
+
+
+def ids(table: Table) -> list[str]:
+    return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_a_delete_by_key_has_no_ordering_value_where_there_are_several_ordering_fields(tmp_path: Path) -> None:
+    table = create(tmp_path, ordering=["ts", "ts2"], version=9)
+    table.insert([row("a", 9), row("b", 9)])
+    table.upsert([row("a", 9, 9)])
+    table.delete(["a"])
+    assert ids(table) == ["b"]
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_base_file_of_merge_on_read_that_is_rewritten_for_new_rows_has_a_change_log(
+    tmp_path: Path, version: int
+) -> None:
+    properties = {
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": "data_before_after",
+    }
+    table = create(tmp_path, version=version, properties=properties)
+    table.insert([row("a")])
+    result = table.insert([row("b")])
+    assert [file.name for file in (tmp_path / "t").iterdir() if file.name.endswith(".cdc")]
+    changes = table.changes().to_arrow().to_pylist()
+    assert sorted((change["op"], change["after"]["id"]) for change in changes) == [("i", "a"), ("i", "b")]
+    assert result.inserted == 1
