@@ -80,10 +80,11 @@ def _encode(config: TableConfig, record: dict[str, Any], kind: str) -> bytes:
 
 
 def _write_stat(config: TableConfig, instant: str, file: WrittenFile) -> dict[str, Any]:
-    by_instant = config.layout >= 2
     is_new = file.previous_instant is None
+    # Version 6 counts a log to its slice; from 8 on a log stands by its own instant, but who reads changes wants to
+    # know the rows before them.
+    by_instant = config.layout >= 2 and not config.cdc_enabled
     if file.is_log:
-        # Version 6 counts a log to its slice; from 8 on a log stands by its own instant.
         previous = instant if by_instant or is_new else file.previous_instant
     else:
         previous = "null" if is_new else file.previous_instant
@@ -111,7 +112,7 @@ def _write_stat(config: TableConfig, instant: str, file: WrittenFile) -> dict[st
             "totalCreateTime": file.milliseconds if creating else 0,
         },
     }
-    if by_instant:
+    if config.layout >= 2:
         stat.update(totalLogReadTimeMs=0, numUpdates=0)
         if not file.is_log and not is_new:
             stat["prevBaseFile"] = file.base_file

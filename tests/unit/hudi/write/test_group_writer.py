@@ -50,3 +50,15 @@ def test_a_base_file_of_merge_on_read_that_is_rewritten_for_new_rows_has_a_chang
     changes = table.changes().to_arrow().to_pylist()
     assert sorted((change["op"], change["after"]["id"]) for change in changes) == [("i", "a"), ("i", "b")]
     assert result.inserted == 1
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_where_changes_are_kept_a_log_names_the_files_before_it(tmp_path: Path, version: int) -> None:
+    """Hudi takes the rows before a change from them."""
+    table = create(tmp_path, version=version, properties={"hoodie.table.cdc.enabled": "true"})
+    base = table.insert([row("a"), row("b")]).files[0]
+    first = table.upsert([row("a", 2)]).files[0]
+    table.upsert([row("a", 3)])
+    stat = next(iter(table.hudi.timeline.read(table.hudi.timeline.commits[-1])["partitionToWriteStats"].values()))[0]
+    assert stat["baseFile"] == base.name
+    assert first.name in stat["logFiles"]
