@@ -30,6 +30,10 @@ from headwater.hudi.write.options import IndexKind, WriteOptions
 from headwater.spec.model import FileGroupId, FileSlice
 
 UNKNOWN = -1
+# So many bytes of the record index are read for a key, at least; with less, the keys of the files are read sooner.
+_INDEX_BYTES_A_KEY = 2048
+# Keys of a file that are looked at together: each look builds a hash table of all that are wanted.
+_KEYS_AT_ONCE = 64 * 1024 * 1024
 # A bloom filter is asked where the keys are this many times fewer than the rows; elsewhere the keys are read at once.
 _FEW = 16
 
@@ -89,7 +93,7 @@ def tag(table: HudiTable, batch: Batch, index: IndexKind, options: WriteOptions,
     if index is IndexKind.BUCKET:
         return _by_bucket(table, batch, bucket_count(table, options), options)
     if index is IndexKind.RECORD_INDEX:
-        return _by_record_index(table, batch)
+        return _by_files(table, batch) if _asks_for_much(table, len(batch)) else _by_record_index(table, batch)
     return _by_keys(table, batch, index, live=live)
 
 
@@ -161,6 +165,30 @@ def _by_record_index(table: HudiTable, batch: Batch) -> Tags:
     rows = _ints(joined, "row")
     # Positions that the index may note are those of the file that the record was first written to.
     return Tags(rows, _ints(joined, "slice"), np.full(len(rows), UNKNOWN), tuple(slices))
+
+
+def _asks_for_much(table: HudiTable, count: int) -> bool:
+    """Whether so many keys touch about every block of the record index."""
+    if table.metadata is None:
+        return False
+    size = sum(group.slice.size for group in table.metadata.file_groups(RECORD_INDEX))
+    return count * _INDEX_BYTES_A_KEY > size
+
+
+def _by_files(table: HudiTable, batch: Batch) -> Tags:
+    """What the record index would tell, from the files themselves, with positions; most records are where they were."""
+    at_home = _by_keys(table, batch, IndexKind.SIMPLE, live=True)
+    absent = at_home.absent(len(batch))
+    if not len(absent) or not table.config.partition_fields:
+        return at_home
+    elsewhere = _by_keys(table, batch.take(absent), IndexKind.GLOBAL_SIMPLE, live=True)
+    number = {slice_.group: at for at, slice_ in enumerate(elsewhere.slices)}
+    renumbered = np.array([number[slice_.group] for slice_ in at_home.slices], np.int64)
+    row = np.concatenate([at_home.row, absent[elsewhere.row]])
+    places = np.concatenate([renumbered[at_home.slice], elsewhere.slice])
+    position = np.concatenate([at_home.position, elsewhere.position])
+    order = np.argsort(row, kind="stable")
+    return Tags(row[order], places[order], position[order], elsewhere.slices)
 
 
 def _ints(table: pa.Table, name: str) -> Rows:
@@ -273,8 +301,20 @@ class _SliceSearch:
         if not len(wanted):
             return
         names = key_columns(self.table.config)
+        held: list[pa.Array] = []
+        begin = end = size = 0
         for start, part in base.batches(names, list(_groups_with(base, wanted))):
-            yield (part.column(0) if names == (RECORD_KEY,) else record_keys(self.table.config, part)), start
+            keys = part.column(0) if names == (RECORD_KEY,) else record_keys(self.table.config, part)
+            if held and (start != end or size > _KEYS_AT_ONCE):
+                yield pa.chunked_array(held), begin
+                held, size = [], 0
+            if not held:
+                begin = start
+            held += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+            end = start + len(keys)
+            size += keys.nbytes
+        if held:
+            yield pa.chunked_array(held), begin
 
     def _log_keys(self) -> Iterator[pa.ChunkedArray]:
         config = self.table.config

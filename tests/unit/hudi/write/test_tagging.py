@@ -13,6 +13,7 @@ import headwater
 from headwater.errors import InvalidArgument
 from headwater.hudi.merge.rules import merge_rules
 from headwater.hudi.table import HudiTable
+from headwater.hudi.write import tagging
 from headwater.hudi.write.assignment import Assigner, How
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.options import IndexKind, WriteOptions
@@ -61,6 +62,24 @@ def test_a_global_index_finds_keys_in_any_partition(tmp_path: Path) -> None:
     table.insert([row("a"), row("c", city="la")])
     tags = tag(table.hudi, batch(table.hudi, ("c", "sf")), IndexKind.GLOBAL_SIMPLE, WriteOptions())
     assert places(tags) == [(0, "la", 0)]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_many_keys_are_found_in_the_files_where_the_record_index_would_find_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    table = create(tmp_path, kind, index="record_index")
+    table.insert([row("a"), row("b"), row("c", city="la"), row("gone")], options=APART)
+    table.upsert([row("b", 2), row("d", 2, "la")], options=APART)
+    table.delete(["gone"])
+    wanted = batch(table.hudi, ("b", "sf"), ("c", "sf"), ("d", "la"), ("x", "la"), ("a", "la"), ("gone", "sf"))
+    found = {}
+    for bytes_a_key in (0, 10**9):
+        monkeypatch.setattr(tagging, "_INDEX_BYTES_A_KEY", bytes_a_key)
+        tags = tag(table.hudi, wanted, IndexKind.RECORD_INDEX, WriteOptions())
+        found[bytes_a_key] = [(at, tags.slices[number].group) for at, number in zip(tags.row, tags.slice, strict=True)]
+    assert found[0] == found[10**9]
+    assert [at for at, _ in found[0]] == [0, 1, 2, 4]
 
 
 def test_a_key_that_a_log_deleted_still_belongs_to_its_group(tmp_path: Path) -> None:
