@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headwater import arguments
 from headwater.errors import InvalidArgument, WriteRefused
+from headwater.hudi.properties import KeyGenerator, TableConfig
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.assigned_values import Assignments, assign
 from headwater.hudi.write.batch import Batch
@@ -59,8 +60,7 @@ def upsert(table: HudiTable, data: Any, *, partial: bool = False, options: Optio
     job = shape.job("upsert", chosen)
     with job.watch.phase("prepare"):
         batch = shape.batch_of(rows)
-    # Logs of version 6 hold whole rows: what a partial update leaves out is looked up.
-    whole = bool(job.absent) and table.config.is_merge_on_read and table.config.version < 8
+    whole = bool(job.absent) and table.config.is_merge_on_read and not _takes_partial_logs(table.config)
     left_out = sorted(job.absent) if whole else []
     job = replace(job, absent=frozenset()) if whole else job
 
@@ -223,6 +223,15 @@ def delete_partitions(table: HudiTable, partitions: Sequence[str], *, options: O
         return Plan(Batch.deletes(job.schema, NO_TEXTS, NO_TEXTS, job.rules), (), groups_of(state, wanted))
 
     return run(table, job, plan)
+
+
+def _takes_partial_logs(config: TableConfig) -> bool:
+    """Whether logs may hold some columns only; else what a partial update leaves out is looked up.
+
+    Logs of version 6 hold whole rows. Where a timestamp makes up the path, Hudi takes its column for the text in the
+    path when it puts rows together column by column, and fails.
+    """
+    return config.version >= 8 and config.key_generator is not KeyGenerator.TIMESTAMP
 
 
 def _bulk(

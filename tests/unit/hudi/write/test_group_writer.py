@@ -62,3 +62,19 @@ def test_where_changes_are_kept_a_log_names_the_files_before_it(tmp_path: Path, 
     stat = next(iter(table.hudi.timeline.read(table.hudi.timeline.commits[-1])["partitionToWriteStats"].values()))[0]
     assert stat["baseFile"] == base.name
     assert first.name in stat["logFiles"]
+
+
+@pytest.mark.parametrize(("generator", "is_whole"), [("timestamp", True), ("simple", False)])
+def test_partial_updates_are_whole_rows_where_a_timestamp_is_the_path(
+    tmp_path: Path, generator: str, is_whole: bool
+) -> None:
+    """Hudi takes the column for a text when it puts such rows together."""
+    properties = {
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd",
+    }
+    table = create(tmp_path, partition_by="ts2", key_generator=generator, properties=properties)
+    table.insert([row("a", name="kept")])
+    file = table.upsert(pa.table({"id": ["a"], "ts": [2], "ts2": pa.array([1], pa.int32())}), partial=True).files[0]
+    assert (b"kept" in (tmp_path / "t" / file.path).read_bytes()) == is_whole
+    assert table.scan(columns=["name", "ts"]).to_arrow().to_pylist() == [{"name": "kept", "ts": 2}]
