@@ -22,7 +22,7 @@ $(BENCH_STAMP): $(STAMP)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --group bench
 	@touch $@
 
-.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench bench-embedded bench-spark interop clean
+.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench bench-embedded bench-spark bench-write interop interop-read interop-write clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -70,10 +70,15 @@ format: $(STAMP) ## format the code
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-interop: $(STAMP) ## random tables, read by Apache Hudi on Spark and by us (SEEDS=0-5 RELEASES=1.2.0,0.15.0)
+interop: interop-read interop-write ## both directions, with Apache Hudi on Spark: what it writes and what we write
+
+interop-read: $(STAMP) ## random tables that Apache Hudi writes, read by it and by us (SEEDS=0-5 RELEASES=1.2.0,0.15.0)
 	@$(PY) -m tests.interop.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RELEASES),--releases $(RELEASES))
 
-bench: bench-embedded bench-spark ## both benchmarks, one after the other (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
+interop-write: $(BENCH_STAMP) connector ## tables that we write, read and written on by Apache Hudi (TABLES=24 RELEASES=1.2.0,0.15.0)
+	@$(PY) -m tests.interop.write_matrix.run $(if $(TABLES),--tables $(TABLES)) $(if $(RELEASES),--releases $(RELEASES))
+
+bench: bench-embedded bench-spark bench-write ## all benchmarks, one after the other (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
 
 bench-embedded: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs
 	@$(PY) -m benchmarks.embedded --rows $(ROWS) --source $(BENCH_SOURCE)
@@ -81,6 +86,9 @@ bench-embedded: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs
 bench-spark: $(BENCH_STAMP) connector ## side by side with Spark's Parquet source (PEERS=1: and with Apache Hudi on Spark 3.5)
 	@$(if $(PEERS),$(PY) connector/build.py --minor 3.5)
 	@$(PY) -m benchmarks.spark --rows $(ROWS) --source $(BENCH_SOURCE) $(if $(PEERS),--peers) $(BENCH_ARGS)
+
+bench-write: $(BENCH_STAMP) connector ## writes beside Spark's plain Parquet write (PEERS=1: and beside Apache Hudi and Iceberg)
+	@$(PY) -m benchmarks.write --rows $(ROWS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .venv-* dist build .demo benchmarks/data .pytest_cache .mypy_cache .ruff_cache

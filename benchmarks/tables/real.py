@@ -27,17 +27,19 @@ class HudiUnavailableError(RuntimeError):
     """Apache Hudi cannot be run here; the message says what is missing."""
 
 
-def prepare(data: Path, environment: Path, progress: Progress) -> Path:
-    """Have Java, the bundle and an environment with pyspark; the bundle's path."""
+def prepare(
+    data: Path, environment: Path, progress: Progress, artifact: str = f"org.apache.hudi:{BUNDLE}:{HUDI_VERSION}"
+) -> Path:
+    """Have Java, a bundle (Hudi's, unless another one is named) and an environment with pyspark; the bundle's path."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if missing:
         raise HudiUnavailableError(f"{' and '.join(missing)} not found on PATH")
-    jar = data / "jars" / f"{BUNDLE}-{HUDI_VERSION}.jar"
+    _, name, version = artifact.split(":")
+    jar = data / "jars" / f"{name}-{version}.jar"
     if not jar.exists():
         progress(f"fetching {jar.name} with Maven")
-        coordinates = f"org.apache.hudi:{BUNDLE}:{HUDI_VERSION}"
-        fetch = ["mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={coordinates}"]
-        _call([*fetch, f"-DoutputDirectory={jar.parent}"], "Maven could not fetch the Hudi bundle")
+        fetch = ["mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={artifact}"]
+        _call([*fetch, f"-DoutputDirectory={jar.parent}"], f"Maven could not fetch {jar.name}")
     if not (environment / ".installed").exists():
         progress(f"installing {PYSPARK} into {environment.name}")
         _call([sys.executable, "-m", "venv", str(environment)], "no environment for pyspark")
