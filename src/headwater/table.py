@@ -119,10 +119,8 @@ def create_table(
         url_encode=arguments.flag("url_encode", url_encode),
         properties={**index_properties(index), **(properties or {})},
     )
-    if index == "record_index":
-        from headwater.hudi.metadata_table.creating import create_metadata
-
-        create_metadata(HudiTable.open(storage), ("files", "record_index"))
+    if index is not None:
+        creation.prepare_indexes(storage)
     return Table(HudiTable.open(storage))
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater import arguments
-from headwater.errors import InvalidArgument
+from headwater.errors import InvalidArgument, WrongType
 from headwater.hudi.table import HudiTable
 from headwater.spec.expressions import Expression, to_expression
 
 if TYPE_CHECKING:
     from headwater.hudi.write.merge_statement import MergeStatement
-    from headwater.hudi.write.result import WriteResult
+    from headwater.hudi.write.result import RollbackResult, WriteResult
 
 Options = Mapping[str, Any] | None
 """Hudi's names of write options → their values, for one write."""
@@ -237,6 +237,34 @@ class TableWrites:
 
         names = (on,) if isinstance(on, str) else arguments.column_names(on) or ()
         return MergeStatement(self.hudi, _rows(source), names, options, done=self._reopen)
+
+    def rollback(self, instant: str) -> RollbackResult:
+        """Undo the newest write, or one that never completed: it leaves the timeline, and its files go.
+
+        A write that died needs no rollback by hand: the next writer does it. A writer that still shows signs of life,
+        a write that others build upon and one that a savepoint keeps are refused. A crash leaves the table as before,
+        or a rollback in the timeline that the next writer ends.
+
+        Parameters
+        ----------
+        instant
+            Of the write, as `inspect.history()` and the write's result tell it.
+
+        >>> from headwater.demo import empty_table
+        >>> table = empty_table()
+        >>> _ = table.insert([{"id": "a", "ts": 1, "price": 9.5}])
+        >>> mistake = table.insert([{"id": "b", "ts": 1, "price": 1.0}])
+        >>> done = table.rollback(mistake.instant.requested_at)
+        >>> done.undone == mistake.instant, table.scan().count()
+        (True, 1)
+        """
+        from headwater.hudi.write.rollback import rollback
+
+        if not isinstance(instant, str):
+            raise WrongType(f"instant={instant!r}: give the instant of a write as a text, such as '20260101000000000'")
+        result = rollback(self.hudi, instant)
+        self._reopen()
+        return result
 
     def _written(self, result: WriteResult) -> WriteResult:
         if result.instant is not None:

@@ -23,11 +23,12 @@ import pyarrow as pa
 
 from headwater.errors import StorageError
 from headwater.storage.files import FileEntry, Storage
+from headwater.storage.writing import temporary_path
 
 Fault = Literal["before", "after", "torn", "lost", "failed", "slow"]
-"""`before`, `after`: the process dies around the call. `torn`: it dies with half of the bytes written (where a file is
-streamed; the others are all or nothing, and `torn` is `before`). `lost`: the call works and answers with an error.
-`failed`: it does not work and says so. `slow`: it takes `Faults.seconds`."""
+"""`before`, `after`: the process dies around the call. `torn`: it dies with half of the bytes written, of a file that
+is streamed, or on a local disk of the unnamed file beside one that is made at once; else `torn` is `before`. `lost`:
+the call works and answers with an error. `failed`: it does not work and says so. `slow`: it takes `Faults.seconds`."""
 FAULTS: tuple[Fault, ...] = ("before", "after", "torn", "lost", "failed", "slow")
 
 T = TypeVar("T")
@@ -65,6 +66,10 @@ class Faults:
             if self.fault in ("before", "after", "torn"):
                 self.dead = True
             return self.fault
+
+    def takes_down(self, what: str, fault: Fault) -> bool:
+        """Whether this call is the one that the process dies in, by such a fault."""
+        return self.fault == fault and self.at == len(self.calls) - 1 and self.calls[-1] == what
 
     def crash(self, what: str) -> SimulatedCrash:
         return SimulatedCrash(f"crash {self.fault} call {len(self.calls) - 1}: {what}")
@@ -108,10 +113,19 @@ class FaultyStorage(Storage):
         return Storage(self.filesystem, self.root, self.uri)
 
     def create(self, path: str, data: bytes) -> None:
-        self._do(f"create {path}", lambda: self._plain().create(path, data))
+        self._make(f"create {path}", path, data, lambda: self._plain().create(path, data))
 
     def replace(self, path: str, data: bytes) -> None:
-        self._do(f"replace {path}", lambda: self._plain().replace(path, data))
+        self._make(f"replace {path}", path, data, lambda: self._plain().replace(path, data))
+
+    def _make(self, what: str, path: str, data: bytes, call: Callable[[], None]) -> None:
+        try:
+            self._do(what, call)
+        except SimulatedCrash:
+            if self.faults.takes_down(what, "torn") and self.is_local:
+                with self._plain().open_output(temporary_path(path)) as file:
+                    file.write(data[: len(data) // 2])
+            raise
 
     def delete(self, path: str) -> None:
         self._do(f"delete {path}", lambda: self._plain().delete(path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from contextlib import suppress
 from functools import lru_cache
@@ -20,6 +21,9 @@ from headwater.errors import MissingDependency, StorageError
 
 # Filesystems of fsspec that put an object on the condition that there is none, in one request.
 _CONDITIONAL = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+# What a crash leaves beside a file that was about to get its name. Nothing in it looks like a name of the table's: Hudi
+# takes every name that begins like a log file's for one, whatever its end.
+LEFT_BEHIND = re.compile(r"^\.headwater-[0-9a-f]{32}\.tmp$")
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
@@ -90,10 +94,19 @@ def _create_local(path: str, data: bytes) -> None:
         _drop(temporary)
 
 
+def temporary_path(path: str) -> str:
+    """A name beside a file's own, that nobody looks for.
+
+    >>> bool(LEFT_BEHIND.match(temporary_path("folder/name").removeprefix("folder/")))
+    True
+    """
+    return f"{path.rpartition('/')[0]}/.headwater-{uuid.uuid4().hex}.tmp"
+
+
 def _write_beside(path: str, data: bytes) -> str:
     """A finished file beside `path`, on disk before it gets a name that anybody looks for."""
-    folder, name = os.path.split(path)
-    temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+    temporary = temporary_path(path)
+    folder = os.path.dirname(path)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileNotFoundError:
@@ -118,9 +131,8 @@ def _drop(path: str) -> None:
 
 def _create_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     """HDFS refuses to rename to a name that is taken."""
-    folder, _, name = path.rpartition("/")
-    filesystem.create_dir(folder, recursive=True)
-    temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+    filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+    temporary = temporary_path(path)
     with filesystem.open_output_stream(temporary) as file:
         file.write(data)
     try:

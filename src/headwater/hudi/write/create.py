@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import pyarrow as pa
 
-from headwater.errors import AlreadyThere, InvalidArgument, TableExists
+from headwater.errors import AlreadyThere, InvalidArgument, StorageError, TableExists, TableLocked
 from headwater.hudi.avro_schema import from_arrow
 from headwater.hudi.properties import META_FOLDER, PROPERTIES_FILE, KeyGenerator, check_config
 from headwater.hudi.schema import META_SCHEMA
+from headwater.hudi.table import HudiTable
+from headwater.hudi.write import lock
+from headwater.hudi.write.metadata_hook import METADATA_TABLE
 from headwater.hudi.write.properties_file import checksum, render_table_properties
-from headwater.storage import Storage
+from headwater.hudi.write.timeline_files import settle
+from headwater.storage import FileEntry, Storage
+from headwater.storage.writing import LEFT_BEHIND
 
 VERSIONS = (6, 8, 9)
 MERGE_MODES = {"event_time": "EVENT_TIME_ORDERING", "commit_time": "COMMIT_TIME_ORDERING"}
 
+_LOG = logging.getLogger("headwater")
 _STRATEGIES = {
     "event_time": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
     "commit_time": "ce9acb64-bde0-424c-9b91-f6ebba25356d",
@@ -92,11 +99,30 @@ def create_table(
     for folder in folders:
         storage.make_folder(f"{META_FOLDER}/{folder}")
     try:
-        storage.create(PROPERTIES_FILE, render_table_properties(values))
+        settle(storage, PROPERTIES_FILE, render_table_properties(values), others_may_write_the_same=True)
     except AlreadyThere as error:
         raise TableExists(
             f"{storage.uri}: another writer created a table here at this moment; open that one"
         ) from error
+
+
+def prepare_indexes(storage: Storage) -> None:
+    """Make the indexes that a new table's properties name. What fails here, or a crash, leaves to the first write.
+
+    >>> import tempfile
+    >>> storage = Storage.at(tempfile.mkdtemp())
+    >>> create_table(storage, name="t", schema=pa.schema([("id", pa.string())]), record_key=["id"],
+    ...              properties={"hoodie.index.type": "RECORD_INDEX"})
+    >>> prepare_indexes(storage)
+    >>> HudiTable.open(storage).config.metadata_partitions
+    ('files', 'record_index')
+    """
+    table = HudiTable.open(storage)
+    try:
+        with lock.locked(storage, wait=0):
+            METADATA_TABLE.prepare(table)
+    except (StorageError, TableLocked) as error:
+        _LOG.warning("%s: the first write makes its indexes: %s", storage.uri, error)
 
 
 def table_properties(
@@ -291,9 +317,13 @@ def _refuse_what_is_there(storage: Storage) -> None:
     if root is not None and not root.is_directory:
         raise TableExists(f"{storage.uri}: is a file; a table needs a folder of its own")
     for entry in storage.list(""):
-        if entry.path == META_FOLDER and all(inner.is_directory for inner in storage.list(META_FOLDER, recursive=True)):
+        if entry.path == META_FOLDER and all(map(_is_of_no_table, storage.list(META_FOLDER, recursive=True))):
             continue
         raise TableExists(
             f"{storage.uri}: the folder holds {entry.name!r}, which is no Hudi table's; create the table in an empty "
             "folder"
         )
+
+
+def _is_of_no_table(entry: FileEntry) -> bool:
+    return entry.is_directory or LEFT_BEHIND.match(entry.name) is not None

@@ -9,11 +9,17 @@ import pyarrow as pa
 
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.model import WrittenFile
+from headwater.hudi.write.options import IndexKind, WriteOptions
+
+_RECORD_INDEX = "record_index"
 
 
 class MetadataHook(Protocol):
     """Keeps a metadata table in step. A crash leaves it with or without an instant's changes: they count only once the
     instant is complete, and its rollback takes them back."""
+
+    def prepare(self, table: HudiTable) -> HudiTable:
+        """Before a write, with the lock held: what the table's properties promise is there. The table as it is then."""
 
     def commit(
         self,
@@ -33,6 +39,17 @@ class MetadataHook(Protocol):
 
 class MetadataTableHook:
     """The metadata table below the table itself; tables without one are left alone."""
+
+    def prepare(self, table: HudiTable) -> HudiTable:
+        """A table that is to find its records by their index has one before its first row, although creating the table
+        died before it was made."""
+        wanted = WriteOptions.of(table.config).index is IndexKind.RECORD_INDEX
+        if not wanted or table.timeline.commits or _RECORD_INDEX in table.config.metadata_partitions:
+            return table
+        from headwater.hudi.metadata_table.creating import create_metadata
+
+        create_metadata(table, ("files", _RECORD_INDEX))
+        return HudiTable.open(table.storage, metadata=table.use_metadata)
 
     def commit(
         self,

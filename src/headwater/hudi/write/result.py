@@ -61,6 +61,34 @@ class WriteResult:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class RollbackResult:
+    """What a rollback undid. Printed, it is a few lines.
+
+    >>> undone = Instant("20260101000000000", "commit")
+    >>> print(RollbackResult(Instant("20260101000001000", "rollback"), undone, ("a.parquet",)))
+    rollback 20260101000001000.rollback: 20260101000000000.commit no longer counts
+      1 data file deleted
+    """
+
+    instant: Instant
+    """The rollback's own."""
+    undone: Instant
+    """The write that no longer counts."""
+    files: tuple[str, ...] = ()
+    """Data files that were deleted, relative to the table."""
+    taken_back: tuple[str, ...] = ()
+    """Log files of version 6 that stay, with a block behind them that takes the write's rows back."""
+
+    def __str__(self) -> str:
+        count = len(self.files)
+        lines = [f"rollback {self.instant}: {self.undone} no longer counts"]
+        lines.append(f"  {count:,} data file{'' if count == 1 else 's'} deleted")
+        if self.taken_back:
+            lines[-1] += f", {len(self.taken_back):,} taken back by a block in the log"
+        return "\n".join(lines)
+
+
 class Stopwatch:
     """Seconds by phase; a phase that comes twice adds up."""
 

@@ -33,9 +33,11 @@ from headwater.hudi.write.action_schemas import encode
 from headwater.hudi.write.clock import next_time
 from headwater.hudi.write.metadata_hook import METADATA_TABLE, MetadataHook
 from headwater.hudi.write.model import WrittenFile
+from headwater.hudi.write.result import RollbackResult
 from headwater.hudi.write.timeline_files import completed_path, pending_path, settle
 from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
+from headwater.storage.writing import LEFT_BEHIND
 
 _ROLLBACK_TOKEN = "1-0-1"
 _REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "BUCKET_RESCALE"})
@@ -56,8 +58,8 @@ class UndoneFile:
 
 def rollback(
     table: HudiTable, instant: str, *, wait: float = lock.WAIT, metadata: MetadataHook = METADATA_TABLE
-) -> Instant:
-    """Undo the newest commit, or a write that never completed. Returns the rollback's own instant.
+) -> RollbackResult:
+    """Undo the newest commit, or a write that never completed.
 
     A crash leaves the table as before, or with the commit gone from its timeline and the rollback pending; the next
     writer ends it.
@@ -200,8 +202,8 @@ def _by_name(table: HudiTable, instant: str) -> list[tuple[str, str]]:
     return found
 
 
-def roll_back(table: HudiTable, target: Instant, metadata: MetadataHook = METADATA_TABLE) -> Instant:
-    """Undo one write; the caller holds the lock and knows that it may. Returns the rollback's instant.
+def roll_back(table: HudiTable, target: Instant, metadata: MetadataHook = METADATA_TABLE) -> RollbackResult:
+    """Undo one write; the caller holds the lock and knows that it may.
 
     A crash leaves the plan in the timeline, and `finish_rollbacks` goes on from there.
     """
@@ -240,7 +242,7 @@ def finish_rollbacks(table: HudiTable, metadata: MetadataHook = METADATA_TABLE) 
 
 def _execute(
     table: HudiTable, instant: str, target: Instant, undone: Sequence[UndoneFile], metadata: MetadataHook
-) -> Instant:
+) -> RollbackResult:
     storage, config = table.storage, table.config
     started = time.monotonic()
     inflight = pending_path(config, instant, ROLLBACK, InstantState.INFLIGHT)
@@ -252,6 +254,9 @@ def _execute(
     blocks: dict[str, WrittenFile] = {}
     sizes: dict[str, int] = {}
     delete_all(storage, [file.path for file in undone if not file.by_block])
+    if storage.is_local:
+        for partition in sorted({file.partition for file in undone}):
+            sweep_unnamed(storage, partition)
     for file in undone:
         entry = storage.find(file.path) if file.by_block else None
         if entry is not None:
@@ -275,7 +280,12 @@ def _execute(
     settle(storage, completed_path(config, instant, ROLLBACK, completed_at), encode(record, "HoodieRollbackMetadata"))
     markers.delete_markers(storage, target.requested_at)
     storage.delete(f"{heartbeat.FOLDER}/{target.requested_at}")
-    return Instant(instant, ROLLBACK, completed_at=completed_at)
+    return RollbackResult(
+        Instant(instant, ROLLBACK, completed_at=completed_at),
+        target,
+        tuple(file.path for file in undone if not file.by_block),
+        tuple(blocks),
+    )
 
 
 def delete_all(storage: Storage, paths: Sequence[str]) -> None:
@@ -290,6 +300,17 @@ def delete_all(storage: Storage, paths: Sequence[str]) -> None:
         return
     with ThreadPoolExecutor(min(len(paths), 16)) as pool:
         list(pool.map(storage.delete, paths))
+
+
+def sweep_unnamed(storage: Storage, folder: str) -> None:
+    """Remove what a crash left of files of a folder that were about to get their names; see `Storage.create`.
+
+    >>> import tempfile
+    >>> sweep_unnamed(Storage.at(tempfile.mkdtemp()), "")
+    """
+    for entry in storage.list(folder):
+        if not entry.is_directory and LEFT_BEHIND.match(entry.name):
+            storage.delete(entry.path)
 
 
 def _completed_files(table: HudiTable, target: Instant) -> list[str]:

@@ -36,10 +36,11 @@ def completed_path(config: TableConfig, instant: str, action: str, completed_at:
     return f"{config.timeline_folder}/{time}.{action}"
 
 
-def settle(storage: Storage, path: str, data: bytes) -> None:
+def settle(storage: Storage, path: str, data: bytes, *, others_may_write_the_same: bool = False) -> None:
     """Create a file and know the outcome: where the call fails, the file is read back.
 
-    The same bytes under the same name are ours: a call that failed had landed. A file that is not there is created
+    The same bytes under the same name are ours: a call that failed had landed; where others may write the same, only
+    after a call of ours failed. A file that is not there is created
     again, on the same condition, so nothing is ever written twice. Raises `AlreadyThere` where another writer's file
     is there, `OutcomeUnknown` where the storage answers neither way. A crash leaves no file or a whole one.
 
@@ -55,7 +56,8 @@ def settle(storage: Storage, path: str, data: bytes) -> None:
             return
         except AlreadyThere:
             # Empty files are all alike: whose one is, only a failed call of ours tells.
-            if (data or failure is not None) and storage.read_bytes(path) == data:
+            known = bool(data) and not others_may_write_the_same
+            if (known or failure is not None) and storage.read_bytes(path) == data:
                 return
             raise
         except StorageError as error:

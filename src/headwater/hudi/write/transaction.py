@@ -12,7 +12,6 @@ otherwise is rolled back: at once where the process lives, by the next writer wh
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -34,7 +33,7 @@ from headwater.hudi.write.commit_metadata import completed_bytes, inflight_bytes
 from headwater.hudi.write.metadata_hook import METADATA_TABLE, MetadataHook
 from headwater.hudi.write.model import WrittenFile
 from headwater.hudi.write.properties_file import render_java_properties
-from headwater.hudi.write.rollback import delete_all, roll_back, roll_back_dead_writers
+from headwater.hudi.write.rollback import delete_all, roll_back, roll_back_dead_writers, sweep_unnamed
 from headwater.hudi.write.timeline_files import completed_path, pending_path, settle
 from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
@@ -45,7 +44,6 @@ ConflictCheck = Callable[["Transaction"], None]
 writer at a time there is nothing to check."""
 
 _LOG = logging.getLogger("headwater")
-_LEFT_BEHIND = re.compile(r"^\..+\.[0-9a-f]{32}\.tmp$")
 
 
 def begin(
@@ -85,6 +83,7 @@ def begin(
         fresh = HudiTable.open(storage, metadata=table.use_metadata)
         fresh = roll_back_dead_writers(fresh, held, metadata)
         _sweep(fresh, held)
+        fresh = metadata.prepare(fresh)
         transaction = Transaction(fresh, action, operation, held, metadata, check)
         transaction._start()
     except Exception:
@@ -332,10 +331,20 @@ def _sweep(table: HudiTable, held: lock.TableLock) -> None:
     for name, beat in heartbeat.heartbeats(storage).items():
         if name not in pending and heartbeat.is_dead(storage, beat, held):
             _quietly(partial(storage.delete, beat.path))
-    for folder in {META_FOLDER, table.config.timeline_folder, lock.FOLDER}:
-        for entry in storage.list(folder):
-            if not entry.is_directory and _LEFT_BEHIND.match(entry.name):
-                _quietly(partial(storage.delete, entry.path))
+    _sweep_unnamed(table)
+
+
+def _sweep_unnamed(table: HudiTable) -> None:
+    """What a crash left of files that were about to get their names: on disks, where making one takes two steps."""
+    storage, config = table.storage, table.config
+    if not storage.is_local:
+        return
+    folders = {META_FOLDER, config.timeline_folder, lock.FOLDER, heartbeat.FOLDER, f"{META_FOLDER}/.index_defs"}
+    if config.metadata_partitions:
+        own = f"{META_FOLDER}/metadata"
+        folders |= {f"{own}/{folder}" for folder in (META_FOLDER, config.timeline_folder, *config.metadata_partitions)}
+    for folder in sorted(folders):
+        sweep_unnamed(storage, folder)
 
 
 def _quietly(call: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,30 @@ def test_a_type_that_avro_does_not_have_is_refused(tmp_path: Path) -> None:
         create(Storage.at(tmp_path / "t"), schema=schema)
     assert not (tmp_path / "t").exists()
     assert issubclass(InvalidArgument, ValueError)
+
+
+@pytest.mark.parametrize("fault", ["after", "failed"])
+def test_the_first_write_makes_the_record_index_where_creating_the_table_did_not_get_so_far(
+    tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = FaultyStorage.over(Storage.at(tmp_path), at=20, fault=fault, times=100)  # type: ignore[arg-type]
+    monkeypatch.setattr("headwater.table.Storage.at", lambda path, filesystem=None: storage)
+    with contextlib.suppress(SimulatedCrash):
+        headwater.create(tmp_path, schema=pa.schema([("id", pa.string())]), key="id", index="record_index")
+    monkeypatch.undo()
+    table = headwater.open(tmp_path)
+    assert table.index.names == ()
+    table.upsert([{"id": "a"}])
+    assert table.index.names == ("files", "record_index")
+    assert table.lookup(["a"], columns=["id"]).to_pylist() == [{"id": "a"}]
+
+
+def test_an_answer_that_was_lost_is_no_other_table(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string())])
+    counting = FaultyStorage.over(Storage.at(tmp_path / "counted"))
+    create_table(counting, name="t", schema=schema, record_key=["id"])
+    last = counting.faults.calls.index("create .hoodie/hoodie.properties")
+    storage = FaultyStorage.over(Storage.at(tmp_path / "t"), at=last, fault="lost")
+    create_table(storage, name="t", schema=schema, record_key=["id"])
+    with pytest.raises(TableExists):
+        create_table(Storage.at(tmp_path / "t"), name="t", schema=schema, record_key=["id"])

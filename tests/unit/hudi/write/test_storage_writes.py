@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -175,3 +176,16 @@ def test_settling_knows_a_lost_answer_from_another_writer(tmp_path: Path) -> Non
     silent = FaultyStorage.over(Storage.at(tmp_path), at=0, fault="failed", times=100)
     with pytest.raises(OutcomeUnknown):
         settle(silent, "never", b"n")
+
+
+def test_what_a_torn_write_leaves_beside_a_log_file_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Hudi looks for the beginning of a log file's name, whatever comes after it."""
+    hudis = re.compile(r"^\.([^._]+)_([^.]*)\.(log|archive)\.(\d+)")
+    storage = FaultyStorage.over(Storage.at(tmp_path), at=0, fault="torn")
+    name = ".f1-0_20260101000000000.log.1_0-0-0"
+    with pytest.raises(SimulatedCrash):
+        storage.create(name, b"12345678")
+    (left,) = [entry for entry in Storage.at(tmp_path).list("") if not entry.is_directory]
+    assert left.size == 4
+    assert hudis.match(name)
+    assert not hudis.match(left.name)
