@@ -1,17 +1,24 @@
-"""Says at the end of a run which fixtures it did without."""
+"""Says at the end of a run what long tests counted, and which fixtures it did without."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
-from tests import places
+from tests import counts, places
 
+# No test cuts the power, and disks of machines that test for many take long to write for good.
+os.fsync = lambda descriptor: None
 # No test is timed: a busy machine is no failure.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, ())]
+    for line in counts.lines(reports):
+        terminalreporter.write_line(line)
     if places.is_there("hudi") or terminalreporter.config.option.collectonly:
         return
     reports = [*terminalreporter.stats.get("skipped", ()), *terminalreporter.stats.get("failed", ())]

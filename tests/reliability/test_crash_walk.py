@@ -1,0 +1,52 @@
+"""A writer that dies at any call to storage, in every operation, on every kind and version of table (see `crash_walk`).
+
+Some points of each operation are walked, spread evenly by a seed; HEADWATER_CRASH_WALK=all walks them all, a number so
+many of each. HEADWATER_CRASH_SEED chooses others.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+import pytest
+from tests.counts import Record, count
+from tests.reliability.crash_tables import BY_NAME, OPERATIONS, VERSIONS, make
+from tests.reliability.crash_walk import Walk, sample
+
+import headwater
+
+SEED = os.environ.get("HEADWATER_CRASH_SEED", "0")
+ASKED = os.environ.get("HEADWATER_CRASH_WALK", "8")
+POINTS = None if ASKED == "all" else int(ASKED)
+CASES = [
+    pytest.param(operation.name, kind, version, id=f"{operation.name}-{kind}-v{version}")
+    for operation in OPERATIONS
+    for kind in operation.kinds
+    for version in VERSIONS
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "version"), CASES)
+def test_a_writer_that_dies_at_any_call_leaves_the_state_before_or_after(
+    name: str, kind: str, version: int, tmp_path: Path, record_property: Record
+) -> None:
+    operation = BY_NAME[name]
+    if not operation.creates:
+        make(tmp_path / "kept", kind, version)
+    if name == "index_create":
+        headwater.open(tmp_path / "kept").index.drop()
+    walk = Walk(operation, kind, version, tmp_path / "kept", tmp_path / "work")
+    points = walk.points()
+    before, after = walk.states()
+    assert (before == after) == name.startswith("index_"), "the operation does what it is to be stopped at"
+    chosen = sample(points, POINTS, f"{SEED}/{zlib.crc32(f'{name}/{kind}/{version}'.encode())}")
+    wrong = []
+    for point in chosen:
+        try:
+            walk.stop(point, before, after)
+        except Exception as error:
+            wrong.append(f"{point}\n{type(error).__name__}: {error}")
+    count(record_property, "crash walk: crash points", len(chosen), of=len(points), wrong=len(wrong))
+    assert not wrong, "\n\n".join(wrong[:5])
