@@ -7,6 +7,7 @@ delete, as in Hudi. Only the record index forgets deleted keys.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import InvalidArgument
+from headwater.errors import InvalidArgument, UnsupportedTable
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
+from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.hudi.footer_index import MAX_KEY, MIN_KEY, by_footer
 from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
 from headwater.hudi.keys import key_columns, record_keys
@@ -30,6 +32,8 @@ from headwater.hudi.write.options import IndexKind, WriteOptions
 from headwater.spec.model import FileGroupId, FileSlice
 
 UNKNOWN = -1
+_CONSISTENT_HASHING = ".hoodie/.bucket_index/consistent_hashing_metadata"
+_BUCKET_ID = re.compile(r"0000\d{4}-")
 # So many bytes of the record index are read for a key, at least; with less, the keys of the files are read sooner.
 _INDEX_BYTES_A_KEY = 2048
 # Keys of a file that are looked at together: each look builds a hash table of all that are wanted.
@@ -80,7 +84,29 @@ def resolve_index(table: HudiTable, options: WriteOptions) -> IndexKind:
             # The table's first write makes the index; until there is a row there is nothing to find.
             return IndexKind.GLOBAL_SIMPLE
         return options.index
+    _refuse_unsaid_buckets(table)
     return IndexKind.RECORD_INDEX if has_index else IndexKind.BLOOM
+
+
+def _refuse_unsaid_buckets(table: HudiTable) -> None:
+    """Hudi writes down nowhere that keys are hashed; rows in another group than their bucket's it would never find."""
+    if not table.timeline.commits:
+        return
+    if table.storage.find(_CONSISTENT_HASHING) is not None:
+        raise UnsupportedTable(
+            f"{table.storage.uri}: its keys are hashed consistently, which can be read but not written; write with "
+            "Apache Hudi"
+        )
+    for partition in table.listing.partitions():
+        names = [parse_base_file(file.name) or parse_log_file(file.name) for file in table.listing.files(partition)]
+        ids = [name.file_id for name in names if name is not None]
+        if ids and all(_BUCKET_ID.match(file_id) for file_id in ids):
+            raise InvalidArgument(
+                f"{table.storage.uri}: its file groups are numbered, as those of a bucket index are; say which it "
+                'has, as Hudi was told: options={"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": …}'
+            )
+        if ids:
+            return
 
 
 def tag(table: HudiTable, batch: Batch, index: IndexKind, options: WriteOptions, *, live: bool = False) -> Tags:
