@@ -197,16 +197,15 @@ class BaseFileWriter:
         self.rows += group.num_rows
 
     def _footer(self) -> tuple[dict[str, str], str | None]:
-        if self._bloom is None or self._keys.smallest is None or self._keys.largest is None:
+        if self._bloom is None:
             return {}, None
         filter_ = self._bloom.finish()
         text = filter_.serialize()
-        return {
-            BLOOM.decode(): text,
-            BLOOM_TYPE.decode(): filter_.kind,
-            MIN_KEY.decode(): self._keys.smallest,
-            MAX_KEY.decode(): self._keys.largest,
-        }, text
+        entries = {BLOOM.decode(): text, BLOOM_TYPE.decode(): filter_.kind}
+        # A file without rows has no range, but a filter: Hudi asks that of every file.
+        if self._keys.smallest is not None and self._keys.largest is not None:
+            entries |= {MIN_KEY.decode(): self._keys.smallest, MAX_KEY.decode(): self._keys.largest}
+        return entries, text
 
 
 class KeyRange:

@@ -245,3 +245,11 @@ def test_a_storage_that_fails_is_named(tmp_path: Path) -> None:
     (tmp_path / "city=sf").write_text("a file where the folder should be")
     with pytest.raises(StorageError, match="city=sf"):
         write(tmp_path, pa.table({"id": [1]}))
+
+
+def test_a_file_without_rows_has_a_bloom_filter_and_no_range_of_keys(tmp_path: Path) -> None:
+    """As Hudi's own have: its bloom index asks the filter of every file."""
+    written = write(tmp_path, pa.table({"id": pa.array([], pa.int64())}))
+    footer = pq.read_metadata(tmp_path / written.path).metadata
+    assert {b"org.apache.hudi.bloomfilter", b"hoodie_bloom_filter_type_code"} <= footer.keys()
+    assert not {b"hoodie_min_record_key", b"hoodie_max_record_key"} & footer.keys()
