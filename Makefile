@@ -31,9 +31,9 @@ venv: $(STAMP) connector ## make the environment in .venv
 connector: $(STAMP) ## build the Spark connector for the installed pyspark (needs a JDK 17 or newer)
 	@$(PY) connector/build.py
 
-demo: $(STAMP) connector ## open the tables that ship with the project and read them in every mode, then through Spark
+demo: $(STAMP) connector ## a table's life through PySpark (create, upsert, delete, read, travel, changes), then tables that ship
+	@$(PY) -m headwater.spark.story
 	@$(PY) -m headwater.demo
-	@$(PY) -m headwater.spark.tour
 
 test: $(STAMP) connector ## run every test
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal
