@@ -197,7 +197,7 @@ class BaseFileWriter:
         self.rows += group.num_rows
 
     def _footer(self) -> tuple[dict[str, str], str | None]:
-        if self._bloom is None:
+        if self._bloom is None or (self.rows and self._keys.smallest is None):
             return {}, None
         filter_ = self._bloom.finish()
         text = filter_.serialize()
