@@ -24,12 +24,14 @@ from headwater.errors import (
     WrongType,
 )
 from headwater.spark.connector import ConnectorJar, check_jars, check_java, check_java_version, jar_for, spark_version
+from headwater.spark.seam import enable_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOURCE_CLASS = "io/headwater/spark/HeadwaterSource.class"
 CATALOG = "io.headwater.spark.HeadwaterCatalog"
+EXTENSIONS = "io.headwater.spark.HeadwaterExtensions"
 SESSION_CATALOG = "io.headwater.spark.HeadwaterSessionCatalog"
 _PREFIX = "spark.sql.catalog."
 _STATIC = ("spark.jars",)
@@ -117,6 +119,7 @@ class SessionBuilder:
             return session
         check_session(session)
         _register_python(session)
+        enable_writes(session)
         return session
 
     def settings(self, options: Mapping[str, Any], *, remote: bool = False, running: bool = False) -> dict[str, str]:
@@ -133,6 +136,7 @@ class SessionBuilder:
                     "the two" + (", or leave session_catalog out" if name.endswith("spark_catalog") else "")
                 )
         if not remote and not running:
+            added["spark.sql.extensions"] = _with_extensions(options.get("spark.sql.extensions"))
             added["spark.jars"] = _with_jar(options.get("spark.jars"), jar_for(spark_version()))
         python = self._python or options.get("spark.headwater.python")
         if python is None and not remote:
@@ -213,7 +217,7 @@ def _running() -> SparkSession | None:
 
 def _with_jar(given: object, jar: Path) -> str:
     """The jars that were asked for, and ours."""
-    listed = [name.strip() for name in str(given or _default_jars()).split(",") if name.strip()]
+    listed = [name.strip() for name in str(given or _default("spark.jars")).split(",") if name.strip()]
     for name in listed:
         if re.fullmatch(r"headwater-spark-[\d.]+\.jar", name.rsplit("/", 1)[-1]) and not _same(name, jar):
             raise WrongConnector(
@@ -225,19 +229,25 @@ def _with_jar(given: object, jar: Path) -> str:
     return ",".join(listed)
 
 
+def _with_extensions(given: object) -> str:
+    """The extensions of Spark that were asked for, and ours, which INSERT needs."""
+    listed = [name.strip() for name in str(given or _default("spark.sql.extensions")).split(",") if name.strip()]
+    return ",".join(dict.fromkeys([*listed, EXTENSIONS]))
+
+
 def _same(name: str, jar: Path) -> bool:
     path = Path(name.removeprefix("file://").removeprefix("file:"))
     return path == jar or (path.is_file() and path.samefile(jar))
 
 
-def _default_jars() -> str:
-    """`spark.jars` of spark-defaults.conf, which a setting of ours would hide."""
+def _default(name: str) -> str:
+    """A setting of spark-defaults.conf, which one of ours would hide."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (os.path.join(home, "conf") if home else "")
     path = Path(folder, "spark-defaults.conf")
     if not folder or not path.is_file():
         return ""
-    found = re.search(r"^\s*spark\.jars[\s=]+(\S+)", path.read_text("utf-8", "replace"), re.MULTILINE)
+    found = re.search(rf"^\s*{re.escape(name)}[\s=]+(\S+)", path.read_text("utf-8", "replace"), re.MULTILINE)
     return found[1] if found else ""
 
 

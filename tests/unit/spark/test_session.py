@@ -110,7 +110,17 @@ def test_python_is_ours_unless_somebody_chose_one(jars: Path, monkeypatch: pytes
 
 def test_nothing_else_is_set(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "spark_version", lambda: "4.3.0")
-    assert sorted(settings()) == ["spark.headwater.python", "spark.jars", "spark.sql.catalog.headwater"]
+    expected = ["spark.headwater.python", "spark.jars", "spark.sql.catalog.headwater", "spark.sql.extensions"]
+    assert sorted(settings()) == expected
+
+
+def test_other_extensions_are_kept(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "spark_version", lambda: "4.3.0")
+    given = Builder().config("spark.sql.extensions", f"a.B,{session.EXTENSIONS}, c.D")
+    assert settings(given)["spark.sql.extensions"] == f"a.B,{session.EXTENSIONS},c.D"
+    assert (
+        settings(Builder().config("spark.sql.extensions", "a.B"))["spark.sql.extensions"] == f"a.B,{session.EXTENSIONS}"
+    )
 
 
 def test_other_calls_go_to_the_builder() -> None:

@@ -73,6 +73,21 @@ class PartitionValues:
         return frozenset(self.table.column_names)
 
 
+def clear_expression(predicate: Any, schema: pa.Schema) -> Expression | None:
+    """A whole predicate in JSON, where it certainly means the same here as in Spark; None otherwise."""
+    try:
+        expression = _expression(predicate, schema)
+        bind(expression, schema)
+    except (_Unclear, HeadwaterError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+    return expression
+
+
+def decided_by_partitions(bound: Expression, partitions: PartitionValues) -> bool:
+    """Whether the values of partitions alone tell which rows match."""
+    return _is_decided(bound, partitions)
+
+
 def classify(predicate: Any, schema: pa.Schema, partitions: PartitionValues) -> Pushed:
     """The class of a predicate in JSON, and what can be pushed of it."""
     if predicate is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import functools
+import importlib
 import json
 import logging
 import time
@@ -65,6 +67,7 @@ class Server:
             "aggregate_plan": self._aggregate_plan,
             "release": self._release,
             "scan": self._scan,
+            **{name: functools.partial(_define, name) for name in ("create", "truncate", "delete", "drop")},
         }
         self._streams: dict[str, Callable[[Request, _RowStream], None]] = {
             "merge": self._merge,
@@ -183,6 +186,13 @@ class Server:
         stream.end(schema)
 
 
+def _define(name: str, request: Request) -> Mapping[str, Any]:
+    """What changes a table; loaded when the first such request comes, since reads need none of it."""
+    definitions = importlib.import_module("headwater.spark.sidecar.definitions")
+    answer: Mapping[str, Any] = getattr(definitions, name)(request.query)
+    return answer
+
+
 class _RowStream:
     """Positions and one Arrow stream, in frames, for as long as they are wanted."""
 
@@ -224,7 +234,8 @@ class _RowStream:
             raise Cancelled
 
 
-def describe_error(error: BaseException) -> dict[str, str]:
-    """An error as the JVM gets it."""
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """An error as the JVM gets it. It shows the trace of errors that nobody raised on purpose."""
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return {"type": type(error).__name__, "message": str(error), "trace": trace}
+    meant = isinstance(error, HeadwaterError)
+    return {"type": type(error).__name__, "message": str(error), "trace": trace, "meant": meant}

@@ -16,6 +16,7 @@ import pyarrow as pa
 from headwater.errors import HeadwaterError
 from headwater.hudi.keys import describe_partition
 from headwater.spark.options import ReadOptions, parse_read_options
+from headwater.spark.shown_properties import shown
 from headwater.spark.sidecar.predicates import PartitionValues
 from headwater.spark.types import to_spark
 from headwater.spec.model import PartitionDescriptor
@@ -97,6 +98,7 @@ class OpenTable:
             "schema": to_spark(self.schema),
             "partition_columns": self.partition_columns,
             "properties": dict(hudi.config.properties),
+            "shown_properties": shown(hudi.config),
             "version_text": "" if latest is None else latest.requested_at,
         }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -59,6 +59,18 @@ def insert_overwrite(table: HudiTable, data: DataFrame, *, sort: str = "none", o
 def overwrite(table: HudiTable, data: DataFrame, *, sort: str = "none", options: Options = None) -> WriteResult:
     """The rows take the place of all that is stored."""
     return _bulk(table, data, "overwrite", write_options(table, options), sort, "table")
+
+
+def overwrite_where(
+    table: HudiTable,
+    data: DataFrame,
+    replaced: Callable[[HudiTable], Sequence[str]],
+    *,
+    sort: str = "none",
+    options: Options = None,
+) -> WriteResult:
+    """The rows take the place of the partitions that `replaced` names, and are added to others."""
+    return _bulk(table, data, "insert_overwrite", write_options(table, options), sort, replaced)
 
 
 def upsert(table: HudiTable, data: DataFrame, *, partial: bool = False, options: Options = None) -> WriteResult:
@@ -194,7 +206,12 @@ def _absent(options: WriteOptions, refuse: bool, state: HudiTable, tagged: Tagge
 
 
 def _bulk(
-    table: HudiTable, data: DataFrame, name: str, options: WriteOptions, sort: str, replaces: str | None
+    table: HudiTable,
+    data: DataFrame,
+    name: str,
+    options: WriteOptions,
+    sort: str,
+    replaces: str | Callable[[HudiTable], Sequence[str]] | None,
 ) -> WriteResult:
     arguments.one_of("sort", sort, _SORTS)
     data = without_meta(data)
@@ -203,6 +220,8 @@ def _bulk(
     job = shape.job(name, options, replaces=replaces is not None, hudi_name=hudi_name)
 
     def replaced(state: HudiTable, written: set[str]) -> Mapping[str, Sequence[str]]:
+        if callable(replaces):
+            return groups_of(state, replaces(state))
         return groups_of(state, None if replaces == "table" else sorted(written))
 
     gone = None if replaces is None else replaced

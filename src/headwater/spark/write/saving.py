@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from headwater.errors import InvalidArgument, TableExists, TableNotFound, WriteRefused, WrongType
 from headwater.hudi.write.options import BUCKETS, INDEX_TYPE, IndexKind, index_kind
 from headwater.hudi.write.result import WriteResult
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 MODES = ("append", "overwrite", "errorifexists", "ignore")
 _MODE_NAMES = {**{mode: mode for mode in MODES}, "error": "errorifexists", "default": "errorifexists"}
 SESSION_PREFIX = "spark.headwater.write."
-_OF_THE_SESSION = ("driver-limit",)
+OF_THE_SESSION = ("driver-limit",)
+"""Settings under that prefix that are no options of a write."""
 
 
 def save(
@@ -45,16 +48,18 @@ def save(
     if chosen is None:
         raise InvalidArgument(f"mode={mode!r}; known: {', '.join(MODES)}")
     given = parse({**_session_options(df), **{name: str(value) for name, value in (options or {}).items()}})
-    table = _open(path)
+    table = find(path)
     if table is not None:
         if chosen == "errorifexists":
             raise TableExists(f"{table.uri}: there is a table already; use mode append or overwrite, or another path")
         if chosen == "ignore":
             return None
-        _refuse_other_table(table, given)
+        refuse_other_table(table, given)
     else:
-        table = _create(df, path, given)
-    return _write(table, df, given, chosen)
+        if given.operation in ("delete", "delete_partitions"):
+            raise TableNotFound(f"{path}: no table to delete from")
+        table = create(schema_of(without_meta(df).drop("_hoodie_is_deleted", "_hoodie_operation")), path, given)
+    return write(table, df, given, chosen)
 
 
 def _session_options(df: DataFrame) -> dict[str, str]:
@@ -66,22 +71,24 @@ def _session_options(df: DataFrame) -> dict[str, str]:
     found = {
         name.removeprefix(SESSION_PREFIX): value for name, value in every.items() if name.startswith(SESSION_PREFIX)
     }
-    return {name: value for name, value in found.items() if name not in _OF_THE_SESSION}
+    return {name: value for name, value in found.items() if name not in OF_THE_SESSION}
 
 
-def _open(path: str | os.PathLike[str]) -> Table | None:
+def find(path: str | os.PathLike[str]) -> Table | None:
+    """The table at a path, where there is one."""
     try:
         return open_table(path)
     except TableNotFound:
         return None
 
 
-def _create(df: DataFrame, path: str | os.PathLike[str], given: SaveOptions) -> Table:
-    if given.operation in ("delete", "delete_partitions"):
-        raise TableNotFound(f"{path}: no table to delete from")
+def create(
+    schema: pa.Schema, path: str | os.PathLike[str], given: SaveOptions, stored: Mapping[str, str] | None = None
+) -> Table:
+    """A new table as the options say; `stored` are more properties for it."""
     return create_table(
         path,
-        schema=schema_of(without_meta(df).drop("_hoodie_is_deleted", "_hoodie_operation")),
+        schema=schema,
         key=given.key or (),
         ordering=given.ordering or (),
         partition_by=given.partition_by or (),
@@ -93,7 +100,10 @@ def _create(df: DataFrame, path: str | os.PathLike[str], given: SaveOptions) -> 
         hive_style=bool(given.hive_style),
         url_encode=bool(given.url_encode),
         index=_index(given.properties),
-        properties={name: value for name, value in given.properties.items() if name != INDEX_TYPE},
+        properties={
+            **(stored or {}),
+            **{name: value for name, value in given.properties.items() if name != INDEX_TYPE},
+        },
     )
 
 
@@ -107,7 +117,7 @@ def _index(properties: Mapping[str, str]) -> str | dict[str, int] | None:
     return {"bucket": int(count)}
 
 
-def _refuse_other_table(table: Table, given: SaveOptions) -> None:
+def refuse_other_table(table: Table, given: SaveOptions) -> None:
     """What is said about a table that is there must be so."""
     config = table.hudi.config
     is_so: dict[str, tuple[object, object]] = {
@@ -133,7 +143,8 @@ def _shown(value: object) -> str:
     return ",".join(map(str, value)) or "(none)" if isinstance(value, tuple) else str(value)
 
 
-def _write(table: Table, df: DataFrame, given: SaveOptions, mode: str) -> WriteResult:
+def write(table: Table, df: DataFrame, given: SaveOptions, mode: str) -> WriteResult:
+    """Append or overwrite, by the operation that the options name."""
     operation = given.operation
     options = given.write
     if mode == "overwrite":

@@ -9,17 +9,22 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -27,8 +32,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * A directory of tables: namespaces are folders below {@code warehouse}, tables are folders in them.
  * A name with a slash is a path, so {@code SELECT … FROM lake.`/data/trips`} works without one.
+ *
+ * <p>CREATE TABLE makes a table in its folder and DROP TABLE deletes the folder: the catalog remembers nothing else.
  */
-public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces {
+public final class HeadwaterCatalog implements StagingTableCatalog, SupportsNamespaces {
   private String name;
   private String warehouse;
 
@@ -55,6 +62,11 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
   }
 
   @Override
+  public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
+    return Tables.forWriting(load(ident, null), privileges);
+  }
+
+  @Override
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
     return load(ident, version);
   }
@@ -65,8 +77,7 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
   }
 
   private Table load(Identifier ident, String version) throws NoSuchTableException {
-    CaseInsensitiveStringMap options =
-        ident instanceof PathIdentifier ? ((PathIdentifier) ident).options() : CaseInsensitiveStringMap.empty();
+    CaseInsensitiveStringMap options = CaseInsensitiveStringMap.empty();
     if (version != null) {
       options = Tables.asOf(options, version);
     }
@@ -74,7 +85,7 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
       return Tables.load(ident.name(), options);
     }
     try {
-      return Tables.load(folder(ident.namespace()) + "/" + ident.name(), options);
+      return Tables.load(path(ident), options);
     } catch (Exception e) {
       if (Tables.isNotFound(e)) {
         throw new NoSuchTableException(ident);
@@ -84,7 +95,11 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
   }
 
   private static boolean isPath(Identifier ident) {
-    return ident instanceof PathIdentifier || (ident.namespace().length == 0 && ident.name().contains("/"));
+    return ident.namespace().length == 0 && ident.name().contains("/");
+  }
+
+  private String path(Identifier ident) {
+    return isPath(ident) ? ident.name() : folder(ident.namespace()) + "/" + ident.name();
   }
 
   private String folder(String[] namespace) {
@@ -198,27 +213,110 @@ public final class HeadwaterCatalog implements TableCatalog, SupportsNamespaces 
   }
 
   @Override
-  public Table createTable(Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
-    throw noWrites("create", ident);
+  public boolean tableExists(Identifier ident) {
+    try {
+      load(ident, null);
+      return true;
+    } catch (NoSuchTableException e) {
+      return false;
+    } catch (Exception e) {
+      if (Tables.isNotFound(e)) {
+        return false; // a path is told by the error itself
+      }
+      throw e;
+    }
   }
 
   @Override
-  public Table alterTable(Identifier ident, TableChange... changes) {
-    throw noWrites("alter", ident);
+  public Table createTable(Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException {
+    String path = placeOfNew(ident, properties);
+    if (tableExists(ident)) {
+      throw new TableAlreadyExistsException(ident);
+    }
+    TableDefinition.create(path, schema, partitions, properties);
+    return Tables.load(path, CaseInsensitiveStringMap.empty());
+  }
+
+  @Override
+  public StagedTable stageCreate(Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException {
+    if (tableExists(ident)) {
+      throw new TableAlreadyExistsException(ident);
+    }
+    return staged(ident, false, schema, partitions, properties);
+  }
+
+  @Override
+  public StagedTable stageReplace(Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties)
+      throws NoSuchTableException {
+    if (!tableExists(ident)) {
+      throw new NoSuchTableException(ident);
+    }
+    return staged(ident, true, schema, partitions, properties);
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(
+      Identifier ident, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    return staged(ident, true, schema, partitions, properties);
+  }
+
+  private StagedTable staged(
+      Identifier ident, boolean mayReplace, StructType schema, Transform[] partitions, Map<String, String> properties) {
+    return new StagedHeadwaterTable(
+        placeOfNew(ident, properties), mayReplace, schema, partitions, properties, () -> {});
+  }
+
+  private String placeOfNew(Identifier ident, Map<String, String> properties) {
+    String provider = properties.get(TableCatalog.PROP_PROVIDER);
+    if (provider != null && !TableDefinition.isOurs(provider)) {
+      throw SparkInternals.analysisError(
+          "catalog '" + name + "' holds Headwater tables, and " + ident + " would be one of '" + provider
+              + "'. Say USING headwater, or df.write.format(\"headwater\").saveAsTable(…).",
+          null);
+    }
+    String path = path(ident);
+    String location = properties.get(TableCatalog.PROP_LOCATION);
+    if (location != null && !new Path(location).toUri().getPath().equals(new Path(path).toUri().getPath())) {
+      throw SparkInternals.analysisError(
+          "catalog '" + name + "' keeps " + ident + " in " + path + " and cannot remember the location " + location
+              + ". Leave LOCATION out, or create the table by its path: headwater.`" + location + "`.",
+          null);
+    }
+    return path;
+  }
+
+  @Override
+  public Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
+    if (!tableExists(ident)) {
+      throw new NoSuchTableException(ident);
+    }
+    TableDefinition.alter(path(ident), changes);
+    return load(ident, null);
   }
 
   @Override
   public boolean dropTable(Identifier ident) {
-    throw noWrites("drop", ident);
+    if (isPath(ident)) {
+      throw SparkInternals.analysisError(
+          ident + " is a path and stands in no catalog, so that DROP TABLE would delete its files. Say DROP TABLE … PURGE"
+              + " if you mean that.",
+          null);
+    }
+    return TableDefinition.drop(path(ident));
+  }
+
+  /** A table is its folder, so that DROP TABLE with and without PURGE are the same but for paths. */
+  @Override
+  public boolean purgeTable(Identifier ident) {
+    return TableDefinition.drop(path(ident));
   }
 
   @Override
   public void renameTable(Identifier oldIdent, Identifier newIdent) {
-    throw noWrites("rename", oldIdent);
-  }
-
-  private UnsupportedOperationException noWrites(String verb, Identifier ident) {
-    return new UnsupportedOperationException(
-        "catalog '" + name + "' reads tables and cannot " + verb + " " + ident + "; use headwater in Python for that");
+    throw new UnsupportedOperationException(
+        "catalog '" + name + "' is folders and renames none: " + oldIdent + " stays. Move the folder yourself while nobody"
+            + " reads or writes it.");
   }
 }

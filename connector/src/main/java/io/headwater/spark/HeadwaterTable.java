@@ -1,6 +1,7 @@
 package io.headwater.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import io.headwater.spark.sidecar.Json;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -11,21 +12,30 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table at one version, as the sidecar opened it. */
-public final class HeadwaterTable implements Table, SupportsRead, SupportsMetadataColumns {
+/** A table at one version, as the sidecar opened it. Writes go to the newest, whatever this one is. */
+public final class HeadwaterTable
+    implements SupportsRead, SupportsWrite, SupportsDeleteV2, TruncatableTable, SupportsMetadataColumns {
+  /** Columns that every write makes anew. */
+  static final List<String> OWN_COLUMNS =
+      List.of("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name");
   static final String FILE = "_file";
   static final String POSITION = "_pos";
   static final String PARTITION = "_partition";
@@ -47,10 +57,30 @@ public final class HeadwaterTable implements Table, SupportsRead, SupportsMetada
     opened.path("partition_columns").forEach(column -> columns.add(column.asText()));
     this.partitionColumns = columns.toArray(new String[0]);
     Map<String, String> read = new HashMap<>();
-    opened.path("properties").fields().forEachRemaining(entry -> read.put(entry.getKey(), entry.getValue().asText()));
+    opened.path("shown_properties").fields().forEachRemaining(entry -> read.put(entry.getKey(), entry.getValue().asText()));
     read.put("provider", "headwater");
     read.put("location", handle.path());
     this.properties = read;
+  }
+
+  private HeadwaterTable(HeadwaterTable other, StructType schema) {
+    this.handle = other.handle;
+    this.name = other.name;
+    this.schema = schema;
+    this.partitionColumns = other.partitionColumns;
+    this.properties = other.properties;
+  }
+
+  boolean hasOwnColumns() {
+    return Arrays.stream(schema.fieldNames()).anyMatch(OWN_COLUMNS::contains);
+  }
+
+  /** The table as an INSERT sees it: with the user's columns alone. */
+  HeadwaterTable forInserts() {
+    return new HeadwaterTable(
+        this,
+        DataTypes.createStructType(
+            Arrays.stream(schema.fields()).filter(field -> !OWN_COLUMNS.contains(field.name())).toArray(StructField[]::new)));
   }
 
   @Override
@@ -79,7 +109,8 @@ public final class HeadwaterTable implements Table, SupportsRead, SupportsMetada
 
   @Override
   public Set<TableCapability> capabilities() {
-    return Set.of(TableCapability.BATCH_READ);
+    return Set.of(
+        TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER);
   }
 
   @Override
@@ -115,6 +146,31 @@ public final class HeadwaterTable implements Table, SupportsRead, SupportsMetada
     return new HeadwaterScanBuilder(withOptions(options), options);
   }
 
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new HeadwaterWriteBuilder("insert", handle.path(), info, () -> {});
+  }
+
+  @Override
+  public boolean truncateTable() {
+    TableDefinition.truncate(handle.path());
+    return true;
+  }
+
+  @Override
+  public boolean canDeleteWhere(Predicate[] predicates) {
+    return Arrays.stream(predicates).allMatch(predicate -> io.headwater.spark.Expressions.json(predicate) != null);
+  }
+
+  @Override
+  public void deleteWhere(Predicate[] predicates) {
+    ArrayNode sent = Json.array();
+    for (Predicate predicate : predicates) {
+      sent.add(io.headwater.spark.Expressions.json(predicate));
+    }
+    TableDefinition.delete(handle.path(), sent);
+  }
+
   /**
    * This table opened with a query's own options, for {@code spark.read.option(…).table(…)}: Spark
    * loads a named table without them.
@@ -138,6 +194,7 @@ public final class HeadwaterTable implements Table, SupportsRead, SupportsMetada
   public boolean equals(Object other) {
     return other instanceof HeadwaterTable && handle.path().equals(((HeadwaterTable) other).handle.path())
         && handle.options().equals(((HeadwaterTable) other).handle.options())
+        && schema.equals(((HeadwaterTable) other).schema)
         && Objects.equals(handle.version(), ((HeadwaterTable) other).handle.version());
   }
 

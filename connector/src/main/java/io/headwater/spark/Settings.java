@@ -10,7 +10,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** The few settings that the connector itself obeys; all others are the sidecar's. */
 final class Settings {
   static final String PREFIX = "spark.headwater.read.";
+  static final String WRITE_PREFIX = "spark.headwater.write.";
   static final String GROUPING = "preserve-data-grouping";
+  /** Spark's own names for what an overwrite takes away; an option's name is lower case by the time that it is here. */
+  static final String OVERWRITE_MODE = "partitionoverwritemode";
+  private static final String SESSION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode";
+  private static final String INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation";
   static final String FALLBACK_SOURCE = "headwater_python";
 
   private static final Set<String> SPARKS_OWN = Set.of("path", "paths", "provider");
@@ -87,5 +92,32 @@ final class Settings {
       }
     }
     return kept;
+  }
+
+  /** The session's settings about writes, below a write's own options: {@code spark.headwater.write.codec} as {@code codec}. */
+  static Map<String, String> sessionWrites() {
+    Map<String, String> kept = new TreeMap<>();
+    scala.collection.Iterator<scala.Tuple2<String, String>> all = SQLConf.get().getAllConfs().iterator();
+    while (all.hasNext()) {
+      scala.Tuple2<String, String> entry = all.next();
+      if (entry._1().startsWith(WRITE_PREFIX)) {
+        kept.put(entry._1().substring(WRITE_PREFIX.length()), entry._2());
+      }
+    }
+    return kept;
+  }
+
+  /** What Hudi's setting makes of INSERT INTO; null where it is not set. */
+  static String insertOperation() {
+    return conf(INSERT_OPERATION);
+  }
+
+  /** Whether an overwrite takes the place of the partitions of its rows alone. */
+  static boolean overwritesPartitions(CaseInsensitiveStringMap options) {
+    String value = options.get(OVERWRITE_MODE);
+    if (value == null) {
+      value = conf(SESSION_OVERWRITE_MODE);
+    }
+    return value != null && value.trim().equalsIgnoreCase("dynamic");
   }
 }

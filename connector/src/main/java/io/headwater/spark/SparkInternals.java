@@ -1,12 +1,18 @@
 package io.headwater.spark;
 
 import io.headwater.spark.compat.Compat;
+import java.lang.reflect.Method;
+import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression$;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
@@ -72,6 +78,22 @@ final class SparkInternals {
         new PartitionedFile(
             InternalRow.empty(), SparkPath.fromPath(path), start, length, new String[0], modified, size,
             Map$.MODULE$.<String, Object>empty()));
+  }
+
+  /** The plan of an overwrite of a whole table. Its maker has a flag for schema evolution more from Spark 4.2 on. */
+  static LogicalPlan overwriteAll(NamedRelation table, LogicalPlan query, Map<String, String> options) {
+    for (Method method : OverwriteByExpression$.class.getMethods()) {
+      if (method.getName().equals("byPosition")) {
+        Object[] given = {table, query, Literal$.MODULE$.TrueLiteral(), options, false};
+        try {
+          return (LogicalPlan)
+              method.invoke(OverwriteByExpression$.MODULE$, Arrays.copyOf(given, method.getParameterCount()));
+        } catch (ReflectiveOperationException e) {
+          throw new IllegalStateException("this Spark's OverwriteByExpression is not as the connector knows it", e);
+        }
+      }
+    }
+    throw new IllegalStateException("this Spark has no OverwriteByExpression.byPosition");
   }
 
   /** An error that PySpark shows by its message, without a page of Java frames. */

@@ -6,7 +6,9 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The one place where a path becomes a table, for the source and for both catalogs. */
@@ -36,6 +38,26 @@ final class Tables {
     } catch (SidecarException e) {
       throw SparkInternals.analysisError(e.getMessage(), e);
     }
+  }
+
+  static boolean exists(String path) {
+    try {
+      open(path, Map.of());
+      return true;
+    } catch (Exception e) {
+      if (isNotFound(e)) {
+        return false;
+      }
+      throw e;
+    }
+  }
+
+  /** A table that was loaded to be written to. */
+  static Table forWriting(Table table, Set<TableWritePrivilege> privileges) {
+    boolean inserts = privileges.contains(TableWritePrivilege.INSERT) && !privileges.contains(TableWritePrivilege.UPDATE);
+    return inserts && !Compat.FILLS_COLUMNS && table instanceof HeadwaterTable
+        ? ((HeadwaterTable) table).forInserts()
+        : table;
   }
 
   /** Whether an error of {@link #load} says that there is no table at the path. */

@@ -213,13 +213,13 @@ public final class Sidecar {
     return in;
   }
 
-  /** The error of an {@code E} frame. */
+  /** The error of an {@code E} frame; one that was raised on purpose says all in its message. */
   static SidecarException raised(byte[] payload) throws IOException {
     JsonNode error = Json.parse(payload);
     String trace = Json.text(error, "trace");
     return new SidecarException(
         error.path("type").asText("Error"), error.path("message").asText(),
-        trace == null ? null : "Python traceback:\n" + trace.stripTrailing());
+        trace == null || error.path("meant").asBoolean() ? null : "Python traceback:\n" + trace.stripTrailing());
   }
 
   /** Kills the process and tells how it ended, with the last it wrote to stderr. */

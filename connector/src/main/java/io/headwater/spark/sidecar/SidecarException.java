@@ -8,20 +8,28 @@ package io.headwater.spark.sidecar;
  */
 public final class SidecarException extends RuntimeException {
   private final String type;
+  private final String summary;
 
   SidecarException(String type, String message, String details) {
     super(type + ": " + message + (details == null || details.isEmpty() ? "" : "\n" + details));
     this.type = type;
+    this.summary = type + ": " + message;
   }
 
   SidecarException(String type, String message, Throwable cause) {
     super(type + ": " + message, cause);
     this.type = type;
+    this.summary = type + ": " + message;
   }
 
   /** The Python error's class name, such as {@code TableNotFound}. */
   public String type() {
     return type;
+  }
+
+  /** The error in a sentence, without Python's traceback. */
+  public String summary() {
+    return summary;
   }
 
   /** Whether the process went away, as opposed to answering with an error. */

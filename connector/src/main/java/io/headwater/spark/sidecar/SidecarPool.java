@@ -122,6 +122,12 @@ public final class SidecarPool {
       }
     }
 
+    /** A request that changes something. It is not asked again where the process died: it may have been done. */
+    public synchronized JsonNode callOnce(ObjectNode request) {
+      generation();
+      return sidecar.call(request);
+    }
+
     /**
      * A request that names a handle. Returns null when the process that knew the handle is gone.
      */

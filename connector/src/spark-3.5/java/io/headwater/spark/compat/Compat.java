@@ -1,6 +1,10 @@
 package io.headwater.spark.compat;
 
+import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -11,6 +15,14 @@ public final class Compat {
   public static SparkSession session() {
     return SparkSession.active();
   }
+
+  /** Spark 3.5 lets nobody look at a plan before it compares the columns of a write with the table's. */
+  public static boolean injectEarly(SparkSessionExtensions extensions, Supplier<Rule<LogicalPlan>> rule) {
+    return false;
+  }
+
+  /** Nor does it put nulls for columns that a write by name does not have, such as those that each write makes. */
+  public static final boolean FILLS_COLUMNS = false;
 
   /** Spark 3.5 has no Python data sources to fall back to. */
   public static Table pythonTable(String shortName, CaseInsensitiveStringMap options) {

@@ -1,5 +1,9 @@
 package io.headwater.spark.compat;
 
+import java.util.function.Supplier;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -14,6 +18,15 @@ public final class Compat {
   public static SparkSession session() {
     return (SparkSession) org.apache.spark.sql.SparkSession.active();
   }
+
+  /** Has a rule see plans before the columns of a write are compared with the table's. */
+  public static boolean injectEarly(SparkSessionExtensions extensions, Supplier<Rule<LogicalPlan>> rule) {
+    extensions.injectHintResolutionRule(session -> rule.get());
+    return true;
+  }
+
+  /** A write by name gets nulls for columns that it does not have. */
+  public static final boolean FILLS_COLUMNS = true;
 
   /** A table of a data source that is registered in Python. */
   public static Table pythonTable(String shortName, CaseInsensitiveStringMap options) {

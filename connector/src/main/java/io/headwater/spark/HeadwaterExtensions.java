@@ -1,0 +1,19 @@
+package io.headwater.spark;
+
+import io.headwater.spark.compat.Compat;
+import org.apache.spark.sql.SparkSessionExtensions;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+/**
+ * {@code spark.sql.extensions=io.headwater.spark.HeadwaterExtensions}: what INSERT needs of Spark's analyzer
+ * ({@link InsertRules}). Plans without a table of ours are left as they are.
+ */
+public final class HeadwaterExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    Compat.injectEarly(extensions, InsertRules::new);
+    extensions.injectResolutionRule(session -> new InsertRules());
+    return BoxedUnit.UNIT;
+  }
+}
