@@ -21,12 +21,14 @@ from typing import Any
 from tests.reliability.crash_tables import COLUMNS, Operation, Row, frame
 
 import headwater
-from headwater.errors import OutcomeUnknown, TableNotFound
+from headwater.errors import HeadwaterError, OutcomeUnknown, TableNotFound
 from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.storage import Storage
 from headwater.storage.faults import Fault, FaultyStorage, SimulatedCrash
 from headwater.verify import VerifyReport, verify
 
+DEADLY: tuple[Fault, ...] = ("before", "after", "torn")
+ALWAYS = 10**9
 NEXT = "bkz"
 """The keys that the next writer upserts: stored ones, and one that is new."""
 
@@ -38,6 +40,7 @@ class Point:
     number: int
     call: str
     fault: Fault
+    times: int = 1
 
     def __str__(self) -> str:
         return f"{self.fault} call {self.number}: {self.call}"
@@ -82,6 +85,15 @@ class Walk:
             found.append(Point(number, call, "lost"))
         return found
 
+    def failures(self) -> list[Point]:
+        """Every call that may fail: alone, or with all that come after it, or for want of room."""
+        calls = [(point.number, point.call) for point in self.points() if point.fault == "after"]
+        found = []
+        for number, call in calls:
+            found += [Point(number, call, "failed"), Point(number, call, "failed", ALWAYS)]
+            found.append(Point(number, call, "full", ALWAYS))
+        return found
+
     def again(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
         if self.kept.exists():
@@ -107,17 +119,18 @@ class Walk:
     def stop(self, point: Point, before: State, after: State) -> None:
         """Stop the operation there and look. Raises `Wrong`."""
         self.again()
-        storage = FaultyStorage.over(Storage.at(self.work), at=point.number, fault=point.fault)
+        storage = FaultyStorage.over(Storage.at(self.work), at=point.number, fault=point.fault, times=point.times)
         told: State | None = None
         try:
             self.run(storage)
             told = after
         except SimulatedCrash:
-            if point.fault == "lost":
-                raise Wrong("a lost answer is no crash") from None
+            if point.fault not in DEADLY:
+                raise Wrong("the process lives on") from None
         except OutcomeUnknown as error:
-            raise Wrong(f"reading back tells: {error}") from error
-        except OSError:
+            if point.times == 1:
+                raise Wrong(f"reading back tells: {error}") from error
+        except HeadwaterError:
             told = before
         seen = look(self.work, self.start)
         if seen not in (before, after):

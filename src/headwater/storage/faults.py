@@ -13,6 +13,8 @@ headwater.storage.faults.SimulatedCrash: the process is dead
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -25,11 +27,12 @@ from headwater.errors import StorageError
 from headwater.storage.files import FileEntry, Storage
 from headwater.storage.writing import temporary_path
 
-Fault = Literal["before", "after", "torn", "lost", "failed", "slow"]
+Fault = Literal["before", "after", "torn", "lost", "failed", "full", "slow"]
 """`before`, `after`: the process dies around the call. `torn`: it dies with half of the bytes written, of a file that
 is streamed, or on a local disk of the unnamed file beside one that is made at once; else `torn` is `before`. `lost`:
-the call works and answers with an error. `failed`: it does not work and says so. `slow`: it takes `Faults.seconds`."""
-FAULTS: tuple[Fault, ...] = ("before", "after", "torn", "lost", "failed", "slow")
+the call works and answers with an error. `failed`: it does not work and says so. `full`: the disk has no room: a stream
+takes half of the bytes and nothing else is made; deleting works. `slow`: it takes `Faults.seconds`."""
+FAULTS: tuple[Fault, ...] = ("before", "after", "torn", "lost", "failed", "full", "slow")
 
 T = TypeVar("T")
 
@@ -96,6 +99,8 @@ class FaultyStorage(Storage):
 
     def _do(self, what: str, call: Callable[[], T]) -> T:
         fault = self.faults.take(what)
+        if fault == "full" and not what.startswith("delete"):
+            raise StorageError(f"{what}: {_no_room(what)}; make room and try again") from _no_room(what)
         if fault in ("before", "torn"):
             raise self.faults.crash(what)
         if fault == "failed":
@@ -153,6 +158,10 @@ class FaultyStorage(Storage):
         return self._plain().open(path)
 
 
+def _no_room(what: str) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), what)
+
+
 class _FaultyOutput:
     """A stream whose writes and whose end are calls that may go wrong."""
 
@@ -175,6 +184,9 @@ class _FaultyOutput:
             raise self._faults.crash(what)
         if fault == "failed":
             raise StorageError(f"{what}: failed on purpose")
+        if fault == "full" and verb == "write":
+            self._file.write(data[: len(data) // 2])
+            raise _no_room(what)
         if verb == "write":
             self._file.write(data)
         else:

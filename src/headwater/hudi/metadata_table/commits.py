@@ -29,6 +29,7 @@ from headwater.hudi.view import Horizon, ListedFile, build_groups
 from headwater.hudi.write.clock import next_time
 from headwater.hudi.write.commit_metadata import completed_bytes
 from headwater.hudi.write.model import WrittenFile
+from headwater.hudi.write.parquet_sink import reported
 from headwater.spec.model import FileSlice, InstantState
 from headwater.storage import FileEntry, Storage
 
@@ -154,7 +155,8 @@ class MetadataWriter:
         No more is in memory than one part and a block.
         """
         name = f"{file_id}_{TOKEN}_{instant}.hfile"
-        with self.storage.open_output(f"{partition}/{name}") as sink:
+        path = f"{partition}/{name}"
+        with reported(self.storage.describe(path)), self.storage.open_output(path) as sink:
             block_size = DATA_BLOCK_SIZE.get(partition, _BLOCK_SIZE)
             writer = HFileWriter(block_size=block_size, like_hbase=self.version < 9, sink=sink.write)
             for part in parts:

@@ -46,11 +46,13 @@ def _column(
         try:
             return pa.repeat(pa.scalar(value, kind), count)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise WrongType(f"set: {name} = {value!r} is no {kind}: {error}") from error
+            raise WrongType(f"set: {name} = {value!r} is no {kind}: {error}; give a value of that type") from error
     try:
         return found.cast(kind)
     except pa.ArrowException as error:
-        raise WrongType(f"set: {name} is {kind} and the values given are {found.type}: {error}") from error
+        raise WrongType(
+            f"set: {name} is {kind} and the values given are {found.type}: {error}; cast them to {kind}"
+        ) from error
 
 
 def _source(column: Column, sources: pa.Table) -> pa.ChunkedArray:

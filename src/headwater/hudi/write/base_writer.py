@@ -93,9 +93,10 @@ class BaseFileWriter:
         self._ranges = FileRanges(schema)
         self._collected: list[pq.FileMetaData] = []
         self._sink = storage.open_output(path)
-        self._writer = open_parquet(
-            self._sink, self._schema, avro_schema=avro_schema, codec=codec, level=level, collector=self._collected
-        )
+        with reported(self._where):
+            self._writer = open_parquet(
+                self._sink, self._schema, avro_schema=avro_schema, codec=codec, level=level, collector=self._collected
+            )
 
     def __enter__(self) -> BaseFileWriter:
         return self

@@ -131,7 +131,12 @@ class BulkWriter:
         file = self._open.pop(key, None)
         if file is None:
             return
-        written = file.writer.finish(inserted=file.rows)
+        try:
+            written = file.writer.finish(inserted=file.rows)
+        except BaseException:
+            # A file that stays open keeps its room on a full disk, although it is deleted.
+            file.writer.abandon()
+            raise
         if file.rows > _PART:
             # What a file really took tells better than the sample; small files are mostly footer.
             self._row_bytes = measured_row_bytes(written.size, file.rows)

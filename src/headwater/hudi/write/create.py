@@ -319,10 +319,19 @@ def _refuse_what_is_there(storage: Storage) -> None:
     for entry in storage.list(""):
         if entry.path == META_FOLDER and all(map(_is_of_no_table, storage.list(META_FOLDER, recursive=True))):
             continue
-        raise TableExists(
-            f"{storage.uri}: the folder holds {entry.name!r}, which is no Hudi table's; create the table in an empty "
-            "folder"
-        )
+        raise TableExists(f"{storage.uri}: {_told(storage)}; create the table in an empty folder")
+
+
+def _told(storage: Storage) -> str:
+    """What a folder holds that is no table of Hudi, in words."""
+    names = [entry.name for entry in storage.list("")]
+    if "_delta_log" in names:
+        return "the folder holds a table of Delta Lake"
+    if "metadata" in names and any(entry.name.endswith(".metadata.json") for entry in storage.list("metadata")):
+        return "the folder holds a table of Apache Iceberg"
+    if META_FOLDER in names:
+        return f"the folder holds files of a table in {META_FOLDER} and no {PROPERTIES_FILE}"
+    return f"the folder holds {names[0]!r}, which is no Hudi table's"
 
 
 def _is_of_no_table(entry: FileEntry) -> bool:

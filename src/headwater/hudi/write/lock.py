@@ -21,7 +21,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from headwater.errors import AlreadyThere, HeadwaterError, LockLost, MissingFile, StorageError, TableLocked
+from headwater.errors import (
+    AlreadyThere,
+    HeadwaterError,
+    LockLost,
+    MissingFile,
+    OutcomeUnknown,
+    StorageError,
+    TableLocked,
+)
 from headwater.hudi.properties import META_FOLDER
 from headwater.hudi.write.timeline_files import settle
 from headwater.storage import Storage
@@ -158,6 +166,12 @@ def acquire(storage: Storage, *, wait: float = WAIT, validity: float = VALIDITY)
             except AlreadyThere:
                 _HELD.discard(owner)
                 continue
+            except OutcomeUnknown as error:
+                _HELD.discard(owner)
+                raise StorageError(
+                    f"{storage.uri}: the table's lock cannot be taken ({error.__cause__}); nothing was written: check "
+                    "that the storage can be reached and that you may write there, then try again"
+                ) from error
             except BaseException:
                 _HELD.discard(owner)
                 raise

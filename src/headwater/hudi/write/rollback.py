@@ -180,10 +180,11 @@ def plan_rollback(table: HudiTable, target: Instant) -> list[UndoneFile]:
             paths = _by_name(table, instant)
         else:
             paths = []
-    return [UndoneFile(partition, name, _by_block(table, instant, name)) for partition, name in sorted(set(paths))]
+    return [UndoneFile(partition, name, stays_in_log(table, instant, name)) for partition, name in sorted(set(paths))]
 
 
-def _by_block(table: HudiTable, instant: str, name: str) -> bool:
+def stays_in_log(table: HudiTable, instant: str, name: str) -> bool:
+    """Whether a data file of a write is a log file that may hold blocks of others: a block takes the write back."""
     if table.config.version >= 8:
         return False
     log = parse_log_file(name)

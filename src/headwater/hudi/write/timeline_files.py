@@ -42,7 +42,8 @@ def settle(storage: Storage, path: str, data: bytes, *, others_may_write_the_sam
     The same bytes under the same name are ours: a call that failed had landed; where others may write the same, only
     after a call of ours failed. A file that is not there is created
     again, on the same condition, so nothing is ever written twice. Raises `AlreadyThere` where another writer's file
-    is there, `OutcomeUnknown` where the storage answers neither way. A crash leaves no file or a whole one.
+    is there, the failure itself where a local disk has no such file, `OutcomeUnknown` where the storage answers neither
+    way. A crash leaves no file or a whole one.
 
     >>> import tempfile
     >>> storage = Storage.at(tempfile.mkdtemp())
@@ -50,6 +51,7 @@ def settle(storage: Storage, path: str, data: bytes, *, others_may_write_the_sam
     (None, None)
     """
     failure: StorageError | None = None
+    is_there = True
     for _ in range(_ATTEMPTS):
         try:
             storage.create(path, data)
@@ -63,10 +65,14 @@ def settle(storage: Storage, path: str, data: bytes, *, others_may_write_the_sam
         except StorageError as error:
             failure = error
         try:
-            if storage.find(path) is not None and storage.read_bytes(path) == data:
+            is_there = storage.find(path) is not None
+            if is_there and storage.read_bytes(path) == data:
                 return
         except StorageError as error:
-            failure = error
+            failure, is_there = error, True
+    if storage.is_local and not is_there and failure is not None:
+        # No request is under way that could still land: a disk that is full or may not be written has said no.
+        raise failure
     raise OutcomeUnknown(
         f"{storage.describe(path)}: whether it was created is not known ({failure}); when the storage answers again, "
         "open the table to see, and write again if the commit is not there: the next writer rolls back what was left"

@@ -33,7 +33,13 @@ from headwater.hudi.write.commit_metadata import completed_bytes, inflight_bytes
 from headwater.hudi.write.metadata_hook import METADATA_TABLE, MetadataHook
 from headwater.hudi.write.model import WrittenFile
 from headwater.hudi.write.properties_file import render_java_properties
-from headwater.hudi.write.rollback import delete_all, roll_back, roll_back_dead_writers, sweep_unnamed
+from headwater.hudi.write.rollback import (
+    delete_all,
+    roll_back,
+    roll_back_dead_writers,
+    stays_in_log,
+    sweep_unnamed,
+)
 from headwater.hudi.write.timeline_files import completed_path, pending_path, settle
 from headwater.spec.model import Instant, InstantState
 from headwater.storage import Storage
@@ -288,6 +294,9 @@ class Transaction:
 
     def _undo(self) -> None:
         if self._marked or self._completing or self._marked_elsewhere:
+            # First of all: on a disk that is full there is no room for a rollback while the files are there.
+            own = [path for path in self._marked if not stays_in_log(self.table, self.instant, path.rpartition("/")[2])]
+            delete_all(self.storage, sorted(own))
             table = HudiTable.open(self.storage, metadata=self.table.use_metadata)
             mine = [i for i in table.timeline.instants if (i.requested_at, i.action) == (self.instant, self.action)]
             for instant in mine:

@@ -306,3 +306,18 @@ def test_a_crash_while_a_dead_writer_is_rolled_back_is_rolled_back_too(table: Hu
         upsert(table.storage, "c", 3, "three")
         assert read(table.storage) == sorted([*before, ("c", 3, "three")]), call
         assert not [name for name in data_files(table.storage) if f"_{dead.requested_at}." in name], call
+
+
+def test_a_living_writer_is_not_rolled_back(table: HudiTable) -> None:
+    storage = table.storage
+    upsert(storage, "a", 1, "one")
+    action = "deltacommit" if table.config.is_merge_on_read else "commit"
+    with begin(HudiTable.open(storage), action, "upsert") as slow:  # type: ignore[arg-type]
+        with pytest.raises(TableLocked, match="at work"):
+            rollback(HudiTable.open(storage), slow.instant, wait=0)
+        with pytest.raises(TableLocked, match="at work"):
+            begin(HudiTable.open(storage), action, "upsert", wait=0)  # type: ignore[arg-type]
+        done = slow.complete([], schema=table.config.create_schema)
+    assert HudiTable.open(storage).timeline.commits[-1] == done
+    assert headwater.open(storage.uri).rollback(done.requested_at).undone == done
+    assert [row[2] for row in read(storage)] == ["one"]

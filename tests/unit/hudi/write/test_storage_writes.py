@@ -142,7 +142,7 @@ def test_each_fault_does_what_it_says(tmp_path: Path, fault: str) -> None:
         with pytest.raises(SimulatedCrash, match="dead"):
             storage.find("a")
     except StorageError:
-        assert fault in ("lost", "failed")
+        assert fault in ("lost", "failed", "full")
     assert (tmp_path / "a").exists() == (fault in ("after", "lost", "slow"))
 
 
@@ -162,7 +162,7 @@ def test_faults_reach_what_pyarrow_writes_and_folders_below(tmp_path: Path) -> N
     assert storage.faults.calls[0] == "open_output a.parquet"
 
 
-def test_settling_knows_a_lost_answer_from_another_writer(tmp_path: Path) -> None:
+def test_settling_knows_a_lost_answer_from_another_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = FaultyStorage.over(Storage.at(tmp_path), at=0, fault="lost")
     settle(lost, "mine", b"m")
     settle(lost, "empty", b"")
@@ -174,6 +174,10 @@ def test_settling_knows_a_lost_answer_from_another_writer(tmp_path: Path) -> Non
     with pytest.raises(AlreadyThere):
         settle(Storage.at(tmp_path), "empty", b"")
     silent = FaultyStorage.over(Storage.at(tmp_path), at=0, fault="failed", times=100)
+    with pytest.raises(StorageError, match="on purpose") as told:
+        settle(silent, "never", b"n")
+    assert not isinstance(told.value, OutcomeUnknown), "a disk that has no such file will not get it later"
+    monkeypatch.setattr(Storage, "is_local", False)
     with pytest.raises(OutcomeUnknown):
         settle(silent, "never", b"n")
 

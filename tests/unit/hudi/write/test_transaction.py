@@ -242,7 +242,10 @@ def test_a_lost_answer_at_any_call_neither_loses_nor_doubles(tmp_path: Path, ver
         assert ids_of(table.storage) == [*expected, "c"], call
 
 
-def test_where_the_storage_does_not_answer_the_outcome_is_unknown_and_nothing_is_undone(table: HudiTable) -> None:
+def test_where_the_storage_does_not_answer_the_outcome_is_unknown_and_nothing_is_undone(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Storage, "is_local", False)
     counting = FaultyStorage.over(make_table(Path(table.storage.uri).parent / "counted", table.config.version).storage)
     insert(HudiTable.open(counting), ["b"])
     last = next(n for n, call in enumerate(counting.faults.calls) if call.endswith(".commit"))
