@@ -146,7 +146,7 @@ def _write_groups(write: Transaction, target: Target, plan: Plan) -> list[Writte
         write.mark(partition, names, how.value)
     for writer in writers:
         if writer.change_log is not None:
-            write.mark(writer.work.group.partition, writer.change_log, "CREATE")
+            write.mark(writer.work.group.partition, writer.change_log, "APPEND")
     workers = min(os.cpu_count() or 1, 8, max(target.options.memory // _HELD, 1), max(len(writers), 1))
     if workers == 1:
         found = [writer.write(plan.batch) for writer in writers]

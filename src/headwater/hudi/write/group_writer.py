@@ -27,7 +27,7 @@ from headwater.hudi.write.base_merge import BaseMerge
 from headwater.hudi.write.base_writer import BaseFileWriter
 from headwater.hudi.write.batch import Batch
 from headwater.hudi.write.change_log import change_log_name, write_change_log
-from headwater.hudi.write.log_writer import LogFormat, default_format, write_log_file
+from headwater.hudi.write.log_writer import LogFormat, default_format, takes_partial_logs, write_log_file
 from headwater.hudi.write.meta_columns import (
     with_empty_meta_columns,
     with_file_name,
@@ -37,8 +37,8 @@ from headwater.hudi.write.meta_columns import (
 from headwater.hudi.write.model import RECORD_MOVES, WrittenFile
 from headwater.hudi.write.options import WriteOptions
 from headwater.hudi.write.pending import groups_in_pending_compaction
-from headwater.hudi.write.placement import stored_rows
-from headwater.hudi.write.tagging import UNKNOWN
+from headwater.hudi.write.placement import stored_rows, with_stored_values
+from headwater.hudi.write.tagging import UNKNOWN, Tags
 from headwater.spec.model import FileGroupId
 
 _PART = 128 * 1024
@@ -188,7 +188,7 @@ class GroupWriter:
             case How.MERGE:
                 return self._merge(batch)
             case How.APPEND:
-                return self._append(batch)
+                return self._append(batch) if not self._needs_whole_rows else self._append_whole(batch)
 
     # -------------------------------------------------------------------------------------------- a new base file
 
@@ -304,6 +304,18 @@ class GroupWriter:
         )
 
     # -------------------------------------------------------------------------------------------------- a log file
+
+    @property
+    def _needs_whole_rows(self) -> bool:
+        return bool(self.target.absent) and not takes_partial_logs(self.target.table.config)
+
+    def _append_whole(self, batch: Batch) -> Written | None:
+        """A partial update with the stored values of the columns that it leaves out."""
+        rows, slice_ = self.work.rows, self.work.slice
+        if slice_ is not None and len(rows):
+            tags = Tags(rows, np.zeros(len(rows), np.int64), self.work.positions, (slice_,))
+            batch = with_stored_values(self.target.table, batch, tags, sorted(self.target.absent))
+        return replace(self, target=replace(self.target, absent=frozenset()))._append(batch)
 
     def _append(self, batch: Batch) -> Written | None:
         work, target = self.work, self.target

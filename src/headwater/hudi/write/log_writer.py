@@ -21,6 +21,7 @@ from headwater.errors import InvalidArgument
 from headwater.hudi.file_names import parse_log_file
 from headwater.hudi.log.blocks import AVRO_CONTENT_VERSION
 from headwater.hudi.log.format import BlockType, Header, block_frame, write_positions
+from headwater.hudi.properties import KeyGenerator, TableConfig
 from headwater.hudi.write.avro_encoder import encode_rows
 from headwater.hudi.write.delete_block import encode_deletes
 from headwater.hudi.write.file_ranges import merge_ranges, ranges_of_rows
@@ -48,6 +49,15 @@ def default_format(version: int, ordering: Iterable[pa.DataType]) -> LogFormat:
     texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     by_text = any(is_text(kind) for kind in ordering for is_text in texts)
     return "avro" if version < 8 or by_text else "parquet"
+
+
+def takes_partial_logs(config: TableConfig) -> bool:
+    """Whether logs may hold some columns only; else what a partial update leaves out is looked up.
+
+    Logs of version 6 hold whole rows. Where a timestamp makes up the path, Hudi takes its column for the text in the
+    path when it puts rows together column by column, and fails.
+    """
+    return config.version >= 8 and config.key_generator is not KeyGenerator.TIMESTAMP
 
 
 class LogFileWriter:

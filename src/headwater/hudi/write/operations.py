@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from headwater import arguments
 from headwater.errors import InvalidArgument, WriteRefused
-from headwater.hudi.properties import KeyGenerator, TableConfig
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.assigned_values import Assignments, assign
 from headwater.hudi.write.batch import Batch
@@ -24,6 +23,7 @@ from headwater.hudi.write.execution import Plan, run, run_bulk
 from headwater.hudi.write.found_rows import find_rows
 from headwater.hudi.write.incoming import Shape, keys_to_delete
 from headwater.hudi.write.input import chunks, to_reader, to_table
+from headwater.hudi.write.log_writer import takes_partial_logs
 from headwater.hudi.write.options import IndexKind, WriteOptions
 from headwater.hudi.write.placement import place
 from headwater.hudi.write.planning import (
@@ -60,7 +60,7 @@ def upsert(table: HudiTable, data: Any, *, partial: bool = False, options: Optio
     job = shape.job("upsert", chosen)
     with job.watch.phase("prepare"):
         batch = shape.batch_of(rows)
-    whole = bool(job.absent) and table.config.is_merge_on_read and not _takes_partial_logs(table.config)
+    whole = bool(job.absent) and table.config.is_merge_on_read and not takes_partial_logs(table.config)
     left_out = sorted(job.absent) if whole else []
     job = replace(job, absent=frozenset()) if whole else job
 
@@ -223,15 +223,6 @@ def delete_partitions(table: HudiTable, partitions: Sequence[str], *, options: O
         return Plan(Batch.deletes(job.schema, NO_TEXTS, NO_TEXTS, job.rules), (), groups_of(state, wanted))
 
     return run(table, job, plan)
-
-
-def _takes_partial_logs(config: TableConfig) -> bool:
-    """Whether logs may hold some columns only; else what a partial update leaves out is looked up.
-
-    Logs of version 6 hold whole rows. Where a timestamp makes up the path, Hudi takes its column for the text in the
-    path when it puts rows together column by column, and fails.
-    """
-    return config.version >= 8 and config.key_generator is not KeyGenerator.TIMESTAMP
 
 
 def _bulk(

@@ -111,7 +111,7 @@ class GroupTask:
         writer = replace(empty, work=self._placed(batch, work, rows))
         self._mark(target, work.group.partition, writer.name, work.how)
         if writer.change_log is not None:
-            self._mark(target, work.group.partition, writer.change_log, How.CREATE)
+            self._mark(target, work.group.partition, writer.change_log, How.APPEND)
         return writer.write(batch)
 
     def _placed(self, batch: Batch, work: GroupWork, rows: pa.Table) -> GroupWork:

@@ -9,6 +9,9 @@ import pyarrow as pa
 import pytest
 
 import headwater
+from headwater.hudi.table import HudiTable
+from headwater.hudi.write import operations
+from headwater.storage.faults import FaultyStorage
 from headwater.table import Table
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("ts2", pa.int32()), ("name", pa.string())])
@@ -78,3 +81,13 @@ def test_partial_updates_are_whole_rows_where_a_timestamp_is_the_path(
     file = table.upsert(pa.table({"id": ["a"], "ts": [2], "ts2": pa.array([1], pa.int32())}), partial=True).files[0]
     assert (b"kept" in (tmp_path / "t" / file.path).read_bytes()) == is_whole
     assert table.scan(columns=["name", "ts"]).to_arrow().to_pylist() == [{"name": "kept", "ts": 2}]
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "APPEND"), (9, "CREATE")])
+def test_the_marker_of_a_change_log_is_that_of_a_log_file(tmp_path: Path, version: int, kind: str) -> None:
+    """Hudi's rollback refuses markers of another kind."""
+    table = create(tmp_path, kind="cow", version=version, properties={"hoodie.table.cdc.enabled": "true"})
+    table.insert([row("a")])
+    storage = FaultyStorage.over(table.hudi.storage)
+    operations.upsert(HudiTable.open(storage), [row("a", 2)])
+    assert [call for call in storage.faults.calls if call.endswith(f".cdc.marker.{kind}")]
