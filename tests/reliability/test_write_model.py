@@ -1,4 +1,7 @@
-"""Random sequences of writes against a plain model, compared after every step in every mode of reading."""
+"""Random sequences of writes against a plain model, compared after every step in every mode of reading.
+
+HEADWATER_MODEL_EXAMPLES and HEADWATER_MODEL_STEPS make more of them, and longer ones.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.counts import Record, count
 from tests.reliability.write_model import Commit, Model, Row, changes, place_of
 
 import headwater
 from headwater.table import Table
 
 EXAMPLES = int(os.environ.get("HEADWATER_MODEL_EXAMPLES", "12"))
-STEPS = 8
+STEPS = int(os.environ.get("HEADWATER_MODEL_STEPS", "8"))
 COLUMNS = ["id", "ts", "name", "price", "city"]
 SCHEMA = pa.schema(
     [
@@ -224,36 +228,53 @@ def same(found: pa.Table, expected: list[Row]) -> bool:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("buckets", [None, 2], ids=["files", "buckets"])
 def test_any_sequence_of_writes_gives_the_rows_of_the_model(
-    buckets: int | None, kind: str, version: int, merge: str
+    buckets: int | None, kind: str, version: int, merge: str, record_property: Record
 ) -> None:
-    sequences(kind, version, merge, buckets)
+    sequences(record_property, kind, version, merge, buckets)
 
 
 def sequences(
-    kind: str, version: int, merge: str, buckets: int | None, logged: str = "unlogged", *, indexed: bool = False
+    record: Record,
+    kind: str,
+    version: int,
+    merge: str,
+    buckets: int | None,
+    logged: str = "unlogged",
+    *,
+    indexed: bool = False,
 ) -> None:
+    taken, wrong = 0, 1
+
     @settings(
         max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None
     )
     @given(st.lists(steps, min_size=1, max_size=STEPS))
     def run(sequence: list[tuple[str, Any]]) -> None:
+        nonlocal taken
         with tempfile.TemporaryDirectory() as folder:
             table = Run(folder, kind, version, merge, buckets, logged, indexed)
             for name, given_ in sequence:
                 table.step(name, given_)
+                taken += 1
 
-    run()
+    try:
+        run()
+        wrong = 0
+    finally:
+        count(record, "model test: steps", taken, wrong=wrong)
 
 
 @pytest.mark.parametrize("logged", [mode for mode in CDC if mode != "unlogged"])
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_logged_changes_are_those_of_the_model(kind: str, version: int, logged: str) -> None:
-    sequences(kind, version, "event_time", None, logged)
+def test_logged_changes_are_those_of_the_model(kind: str, version: int, logged: str, record_property: Record) -> None:
+    sequences(record_property, kind, version, "event_time", None, logged)
 
 
 @pytest.mark.parametrize("merge", ["event_time", "commit_time"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_record_index_finds_the_records_of_the_model(kind: str, version: int, merge: str) -> None:
-    sequences(kind, version, merge, None, indexed=True)
+def test_a_record_index_finds_the_records_of_the_model(
+    kind: str, version: int, merge: str, record_property: Record
+) -> None:
+    sequences(record_property, kind, version, merge, None, indexed=True)

@@ -44,7 +44,10 @@ class Changes:
         """For `files`: what came and what went, and the partitions that this touched; `partitions` are further ones."""
         by_partition: dict[str, dict[str, tuple[int, bool]]] = defaultdict(dict)
         for file in self.written:
-            by_partition[file.partition or "."][file.name] = (file.size, False)
+            files = by_partition[file.partition or "."]
+            files[file.name] = (file.size, False)
+            # Hudi's cleaner finds the logs of changes here.
+            files.update({path.rpartition("/")[2]: (size, False) for path, size in file.change_files})
         for partition, names in self.deleted.items():
             for name in names:
                 by_partition[partition or "."].setdefault(name, (0, True))
@@ -90,11 +93,14 @@ class Changes:
                     found[hashing.bloom_filter_key(partition, name)] = encode(record, schema)
         return Entries.of(found)
 
-    def partition_statistics(self, metadata: MetadataTable, columns: Sequence[str] | None) -> Entries:
+    def partition_statistics(
+        self, metadata: MetadataTable, columns: Sequence[str] | None, added: Sequence[str] = ()
+    ) -> Entries:
         """For `partition_stats`: the ranges of what the partition had, united with those of the new files.
 
         They hold all values of the partition, and after updates and deletes perhaps more than that. Every partition has
-        statistics of every column, be they of no use: readers take what is left out for a partition without rows.
+        statistics of every column, be they of no use: readers take what is left out for a partition without rows. So
+        those that get no files are told that the columns which this action adds are null in them.
         """
         version, found = metadata.config.version, {}
         schema = record_schema(version)
@@ -105,6 +111,9 @@ class Changes:
             for name, kind in kept.items():
                 before = old.get((partition, name))
                 united[partition, name] = UNKNOWN if before is None else _typed(_range_of(before), kind)
+        for partition in metadata.partitions() if added else ():
+            if partition not in self.partitions:
+                united |= {(partition, name): NULLS for name in added if name in kept}
         for file in self.written:
             told = _told(file, kept)
             for name in kept:
@@ -136,6 +145,10 @@ class Changes:
 
 UNKNOWN = ColumnRange("", None, None, null_count=1, value_count=2)
 """Of a column of which nothing is known: it has a null and a value."""
+
+
+NULLS = ColumnRange("", None, None, null_count=1, value_count=1)
+"""Of a column that has nulls and nothing else."""
 
 
 def _told(file: WrittenFile, kept: Mapping[str, pa.DataType]) -> dict[str, ColumnRange]:

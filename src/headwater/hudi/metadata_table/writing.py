@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from headwater.hudi.metadata_table.changes import Changes
 from headwater.hudi.metadata_table.commits import MetadataWriter, pending_commits, undo
-from headwater.hudi.metadata_table.dropping import drop_metadata
+from headwater.hudi.metadata_table.creating import default_columns
+from headwater.hudi.metadata_table.dropping import drop_metadata, update_definitions
 from headwater.hudi.metadata_table.layout import Entries, by_group, refuse_other_indexes
 from headwater.hudi.metadata_table.moves import entries_by_group
 from headwater.hudi.metadata_table.reader import (
@@ -72,10 +73,14 @@ def update_metadata(
     if maintain(writer, instant):
         writer = MetadataWriter.open(table.storage, table.config)
     changes = Changes(instant, written, replaced, deleted_files, schema or table.schema.arrow)
+    added = _added_columns(table, writer.metadata, changes.schema)
+    if added:
+        _index_columns(table, writer.metadata, added)
+        writer = MetadataWriter.open(table.storage, table.config)
     writer.begin(instant)
     files = [
         writer.write_log(writer.slices(partition)[index], instant, part)
-        for partition, index, part in _parts(writer, changes, moves)
+        for partition, index, part in _parts(writer, changes, moves, added)
     ]
     writer.complete(instant, files, operation="UPSERT_PREPPED")
 
@@ -106,6 +111,27 @@ def indexed_columns(metadata: MetadataTable) -> list[str] | None:
     return None if definition is None else [str(name) for name in definition.get("sourceFields") or ()]
 
 
+def _added_columns(table: HudiTable, metadata: MetadataTable, schema: pa.Schema) -> list[str]:
+    """Columns that an action adds to the table and that get statistics from now on, as with Hudi: where the index has
+    the columns that it has by itself, and not some that were chosen.
+
+    Only in the action that adds it may a column come to the index: files without statistics of it are taken for nulls.
+    """
+    known = indexed_columns(metadata) or ()
+    if not known or not set(default_columns(table.schema.arrow)) <= set(known):
+        return []
+    new = set(schema.names) - set(table.schema.arrow.names)
+    return [name for name in default_columns(schema) if name in new and name not in known]
+
+
+def _index_columns(table: HudiTable, metadata: MetadataTable, added: Sequence[str]) -> None:
+    """Name further columns in the index's definition. A crash leaves the name of a column that the table may not have,
+    and that gets statistics once it does."""
+    definition = metadata.definitions[COLUMN_STATS]
+    fields = [*(definition.get("sourceFields") or ()), *added]
+    update_definitions(table.storage, table.config, {COLUMN_STATS: {**definition, "sourceFields": fields}})
+
+
 def _recover(writer: MetadataWriter, instant: str) -> bool:
     """Undo what crashed writers left, and an earlier try of this instant; whether there was any."""
     left = {
@@ -118,7 +144,7 @@ def _recover(writer: MetadataWriter, instant: str) -> bool:
 
 
 def _parts(
-    writer: MetadataWriter, changes: Changes, moves: Iterable[pa.RecordBatch]
+    writer: MetadataWriter, changes: Changes, moves: Iterable[pa.RecordBatch], added: Sequence[str]
 ) -> Iterator[tuple[str, int, Entries]]:
     """Records by partition of the metadata table and file group, those that the table has."""
     metadata, version = writer.metadata, writer.version
@@ -126,7 +152,7 @@ def _parts(
     small: dict[str, Callable[[], Entries]] = {
         FILES: lambda: changes.listing(version),
         COLUMN_STATS: lambda: changes.statistics(version, columns),
-        PARTITION_STATS: lambda: changes.partition_statistics(metadata, columns),
+        PARTITION_STATS: lambda: changes.partition_statistics(metadata, columns, added),
         BLOOM_FILTERS: lambda: changes.blooms(version),
     }
     for partition, records in small.items():
