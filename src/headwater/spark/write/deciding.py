@@ -42,7 +42,7 @@ def brought(frame: DataFrame, *, rewrites: bool) -> Iterator[tuple[pa.Table | No
     if size is not None and size * _SURELY <= limit:
         yield collected(frame), frame
         return
-    plain = _is_plain(frame)
+    plain = is_plain(frame)
     kept = frame if plain else frame.persist()
     try:
         few = kept.count() * _row_width(kept) <= limit
@@ -59,7 +59,7 @@ def _limit(frame: DataFrame) -> int:
     return int(given) if given.isdigit() else parse_memory(given)
 
 
-def _is_plain(frame: DataFrame) -> bool:
+def is_plain(frame: DataFrame) -> bool:
     """Whether the frame is files, filtered and projected: reading them again is cheap and gives the same rows."""
     try:
         plan = frame._jdf.queryExecution().optimizedPlan()

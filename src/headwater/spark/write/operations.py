@@ -25,7 +25,7 @@ from headwater.hudi.write.result import WriteResult
 from headwater.hudi.write.tagging import resolve_index
 from headwater.spark.write import reports
 from headwater.spark.write.bulk import BulkTask
-from headwater.spark.write.deciding import DRIVER_LIMIT, brought
+from headwater.spark.write.deciding import DRIVER_LIMIT, brought, is_plain
 from headwater.spark.write.frames import mapped, schema_of, without_meta
 from headwater.spark.write.keys import KEY, with_keys
 from headwater.spark.write.pipeline import Pipeline
@@ -88,7 +88,7 @@ def upsert(table: HudiTable, data: DataFrame, *, partial: bool = False, options:
             return in_process.upsert(table, rows, partial=partial, options=options)
         job = shape.job("upsert", chosen)
         combine = chosen.combine_before_upsert
-        pipeline = Pipeline(shape, job, combine, unique=not combine)
+        pipeline = Pipeline(shape, job, combine, unique=not combine, at_hand=True)
         return pipeline.run(table, with_keys(frame, shape), lambda state: _tagger(state, chosen))
 
 
@@ -112,7 +112,7 @@ def insert(table: HudiTable, data: DataFrame, *, if_present: str = "keep", optio
         keyed = with_keys(frame, shape)
         if if_present == "keep":
             hashed = resolve_index(table, chosen) is IndexKind.BUCKET
-            pipeline = Pipeline(shape, job, combine or hashed)
+            pipeline = Pipeline(shape, job, combine or hashed, at_hand=True)
             return pipeline.run(table, keyed, lambda state: _tagger(state, chosen) if hashed else None)
         pipeline = Pipeline(shape, job, combine, unique=if_present == "fail")
         return pipeline.run(
@@ -227,7 +227,8 @@ def _bulk(
     gone = None if replaces is None else replaced
     if resolve_index(table, options) is IndexKind.BUCKET:
         # All rows of a bucket are one file's, wherever they come from.
-        pipeline = Pipeline(shape, job, options.combine_before_insert, creates=True, replaced=gone)
+        at_hand = is_plain(data)
+        pipeline = Pipeline(shape, job, options.combine_before_insert, creates=True, replaced=gone, at_hand=at_hand)
         hashed = Tagger(table, IndexKind.BUCKET, options, only_new=True)
         return pipeline.run(table, with_keys(data, shape), lambda state: dataclasses.replace(hashed, table=state))
     with told_as_ours(), begin_job(table, job) as write:

@@ -47,6 +47,8 @@ class Pipeline:
     """Whether nothing but new base files is written."""
     replaced: Callable[[HudiTable, set[str]], Mapping[str, Sequence[str]]] | None = None
     """Given the partitions written to, the file groups that go."""
+    at_hand: bool = False
+    """Whether the frame is files, or kept already: it gives the same rows again for little."""
 
     def run(
         self,
@@ -71,7 +73,9 @@ class Pipeline:
                     if is_global and chosen is not None and self.job.options.moves_with(chosen.index):
                         found = _kept(kept, tagged.frame)
                         tagged = moved(Tagged(found, tagged.slices, tagged.buckets), self.shape, state)
-                    tagged = Tagged(_kept(kept, tagged.frame), tagged.slices, tagged.buckets)
+                    # Hashing again rows that are at hand costs less than keeping all of their columns.
+                    if not self.at_hand or chosen is None or chosen.index is not IndexKind.BUCKET:
+                        tagged = Tagged(_kept(kept, tagged.frame), tagged.slices, tagged.buckets)
                     counts = Counts.of(tagged)
                 with watch.phase("plan"):
                     if not counts.stored and not counts.new and self.replaced is None:
@@ -86,7 +90,9 @@ class Pipeline:
                     task = GroupTask(
                         self.job.target(write), self.shape, routes.works, self.combine, self.unique, self.deletes
                     )
-                    told = run_tasks(write, mapped(routes.shuffled(tagged), task, reports.SCHEMA), self.job.name)
+                    by_key = self.combine or self.unique or not self.creates
+                    rows = routes.shuffled(tagged, by_key=by_key)
+                    told = run_tasks(write, mapped(rows, task, reports.SCHEMA), self.job.name)
             self._refuse_lost_rows(state, counts, told.rows)
             touched = {one.file.partition for one in told.written}
             gone = {} if self.replaced is None else self.replaced(state, touched)

@@ -126,8 +126,8 @@ class Routes:
         places = {place: tuple(shares) for place, shares in of_new.items()}
         return cls(kept, of_slice, places, tasks, tuple(_balanced(weights, tasks)))
 
-    def shuffled(self, tagged: Tagged) -> DataFrame:
-        """The rows with the number of their work, at the task that does it, by work and record key."""
+    def shuffled(self, tagged: Tagged, *, by_key: bool = True) -> DataFrame:
+        """The rows with the number of their work, at the task that does it, by work, and by record key if so asked."""
         routed = self._routed(tagged)
         spots = _spots(self.tasks)
         rows = [(work, int(spots[task])) for work, task in enumerate(self.task_of_work)]
@@ -135,7 +135,8 @@ class Routes:
 
         ways = tagged.frame.sparkSession.createDataFrame(rows, f"w int, {_SPOT} int")
         placed = routed.join(F.broadcast(ways), F.col(WORK) == F.col("w"), "inner").drop("w", PARTITION, BUCKET)
-        ordered = placed.repartition(self.tasks, F.col(_SPOT)).sortWithinPartitions(WORK, KEY, ORDER)
+        order = (WORK, KEY, ORDER) if by_key else (WORK,)
+        ordered = placed.repartition(self.tasks, F.col(_SPOT)).sortWithinPartitions(*order)
         return ordered.drop(_SPOT, ORDER)
 
     def _routed(self, tagged: Tagged) -> DataFrame:
