@@ -32,6 +32,11 @@ CLEANING = {
     "hoodie.clean.commits.retained": "1",
     "hoodie.cleaner.commits.retained": "1",
 }
+ARCHIVING = {
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+}
 FAILING = {
     "hoodie.precommit.validators": "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator",
     "hoodie.precommit.validators.single.value.sql.queries": "select count(1) from <TABLE_NAME>#-1",

@@ -90,7 +90,7 @@ class Passage:
             story.model.upsert(rows)
 
     def go_on(self) -> None:
-        """An upsert with compaction, a delete with cleaning and clustering, and one that fails, where that is asked."""
+        """An upsert with compaction; a delete with cleaning, clustering, archiving; one that fails, if wanted."""
         story, spec = self.story, self.story.spec
         if spec.keys == "auto":
             rows = story.rows.new(3)
@@ -102,7 +102,8 @@ class Passage:
         story.model.upsert(rows)
         rows = story.rows.again(story.model.some(2, 4), late=False)
         clusters = not spec.is_merge_on_read and spec.index != "bucket" and spec.operations in ("load", "rows", "merge")
-        self._write("delete", rows, hudi_options.CLEANING | (hudi_options.CLUSTERING if clusters else {}))
+        services = hudi_options.CLEANING | (hudi_options.CLUSTERING if clusters else {})
+        self._write("delete", rows, services | (hudi_options.ARCHIVING if spec.columns == "rich" else {}))
         story.model.delete(rows)
         if spec.failure == "theirs":
             try:

@@ -25,7 +25,7 @@ from tests.interop.write_matrix.reads import reads_of
 from tests.interop.write_matrix.report import print_matrix
 from tests.interop.write_matrix.rows import Row, Rows
 from tests.interop.write_matrix.rust import NAME as RUST
-from tests.interop.write_matrix.sessions import HudiSession
+from tests.interop.write_matrix.sessions import HudiSession, SparkGone
 from tests.interop.write_matrix.specs import VERSIONS_READ, choose, covered
 from tests.interop.write_matrix.story import Story
 
@@ -58,7 +58,7 @@ def main() -> None:
         with HudiSession(release, jar, given.environment, folder / "scratch") as hudi:
             for number, story in enumerate(stories):
                 for passage in _passages(hudi, story, number, folder / release):
-                    found = list(passage)
+                    found = list(_to_the_end(passage, story.name, release))
                     print(f"Hudi {release} {story.name}: {_summary(found)}", flush=True)
                     cells += found
         print(f"Hudi {release}: {time.perf_counter() - started:.0f} s", flush=True)
@@ -91,6 +91,16 @@ def _passages(hudi: HudiSession, story: Story, number: int, folder: Path) -> Ite
     if number % 4 == 0:
         name = f"h{story.name[1:]}"
         yield Passage(hudi, Story(name, story.spec, folder / name, number)).run_from_nothing()
+
+
+def _to_the_end(passage: Iterator[Cell], table: str, release: str) -> Iterator[Cell]:
+    """The cells of a passage; where it stops for an error of ours, that is a cell, too."""
+    try:
+        yield from passage
+    except SparkGone:
+        raise
+    except Exception as error:
+        yield Cell(table, release, "", "stopped", "failed", f"{type(error).__name__}: {error}")
 
 
 def _our_spark() -> Any:

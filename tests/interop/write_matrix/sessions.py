@@ -17,6 +17,10 @@ class HudiFailed(Exception):
     """Hudi could not do what it was told to; the text is its innermost cause, the log has all of it."""
 
 
+class SparkGone(Exception):
+    """The process ended by itself."""
+
+
 class HudiSession:
     """One Spark session with one release; close it, for there should be one at a time."""
 
@@ -64,7 +68,7 @@ class HudiSession:
                     self._errors.write(f"{given['whole']}\n\n")
                     raise HudiFailed(given["error"])
                 return given["result"]
-        raise RuntimeError(f"Hudi {self.release} on Spark ended by itself; see {self._errors.name}")
+        raise SparkGone(f"Hudi {self.release} on Spark ended by itself; see {self._errors.name}")
 
     def __enter__(self) -> HudiSession:
         return self

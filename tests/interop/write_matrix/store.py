@@ -51,9 +51,10 @@ def main() -> None:
 
 
 def _release(number: int, spec: Spec) -> str:
-    """The releases that know the version take turns."""
-    able = [release for release, versions in VERSIONS_READ.items() if spec.version in versions]
-    return able[(number // 3) % len(able)]
+    """The releases that know the version take turns, but for those that make other keys than we do (see `known`)."""
+    bare = ("0.15.0", "1.0.2") if spec.keys == "complex" else ()
+    able = [release for release, versions in VERSIONS_READ.items() if spec.version in versions and release not in bare]
+    return able[(number // 3 + 1) % len(able)]
 
 
 def _store(hudi: HudiSession, story: Story, maker: str) -> None:

@@ -34,6 +34,7 @@ PARTITIONS = {
 GENERATORS = {"complex": "complex", "complex2": "complex", "custom": "custom", "timestamp": "timestamp"}
 PACKAGE = "org.apache.hudi.common.model."
 BUCKETS = 2
+PATH_FIELDS = "hoodie.datasource.write.partitionpath.field"
 
 
 def time_options(spec: Spec) -> dict[str, str]:
@@ -139,6 +140,9 @@ class Story:
         if self.is_made_by_hudi and self.spec.index == "bucket":
             # Hudi leaves it to each writer to know the buckets; tables that we make say so.
             options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": str(BUCKETS)}
+        if self.is_made_by_hudi and self.spec.version == 6 and self.spec.keys in ("custom", "timestamp"):
+            # 0.15.0 does not keep in the table how its paths are made.
+            options |= {**time_options(self.spec), PATH_FIELDS: ",".join(PARTITIONS[self.spec.keys])}
         return options
 
     def _frame(self, rows: list[Row]) -> Any:
