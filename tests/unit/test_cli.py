@@ -353,11 +353,30 @@ def test_wrong_calls_exit_with_2(args: tuple[str, ...]) -> None:
     assert result.stdout == ""
 
 
+def test_rollback_undoes_the_newest_write_and_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    table = headwater.create(folder, schema=pa.schema([("id", pa.string())]), key="id")
+    first = table.insert([{"id": "a"}]).instant
+    second = table.insert([{"id": "b"}]).instant
+    assert first is not None
+    assert second is not None
+    refused = run("rollback", str(folder), first.requested_at)
+    assert refused.exit_code == 2
+    assert "is not the newest write" in refused.stderr
+    done = run("rollback", str(folder), second.requested_at, "--output", "json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["undone"] == second.requested_at
+    assert headwater.open(folder).scan(columns=["id"]).to_arrow().to_pylist() == [{"id": "a"}]
+    assert "no longer counts" in run("rollback", str(folder), first.requested_at).stdout
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"headwater {headwater.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["describe", "history", "schema", "files", "read", "explain", "lookup", "verify"])
+@pytest.mark.parametrize(
+    "command", ["describe", "history", "schema", "files", "read", "explain", "lookup", "verify", "rollback"]
+)
 def test_every_command_has_help_with_an_example(command: str) -> None:
     text = re.sub(r"\s+", " ", run(command, "--help").stdout)
     assert f"Example: headwater {command} demo:" in text

@@ -15,7 +15,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 import headwater
-from headwater.cli import look, read, verify
+from headwater.cli import change, look, read, verify
 from headwater.cli.output import console, printable, tolerate
 from headwater.errors import HeadwaterError
 
@@ -76,7 +76,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Apache Hudi tables without a JVM: describe, read, explain and verify them."""
+    """Apache Hudi tables without a JVM: describe, read, explain and verify them, undo a write."""
 
 
 app.command(epilog="Example: headwater describe demo:trips")(look.describe)
@@ -89,6 +89,7 @@ app.command(
 app.command(epilog="Example: headwater explain demo:stats --filter 'id > 20'")(read.explain)
 app.command(epilog="Example: headwater lookup demo:trips 4 7 --output json")(read.lookup)
 app.command(epilog="Example: headwater verify demo:stats || echo damaged")(verify.verify)
+app.command(epilog="Example: headwater rollback demo:orders 20261115073239382")(change.rollback)
 
 
 def main() -> None:
