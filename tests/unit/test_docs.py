@@ -49,8 +49,10 @@ def test_every_promise_is_cited_by_a_test() -> None:
     assert set(promised) == cited
 
 
-def test_first_read_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert len([line for line in example.splitlines() if line.strip()]) <= 5
-    exec(example, {})
+def test_first_read_and_first_write_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+    read, write = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert len([line for line in read.splitlines() if line.strip()]) <= 5
+    exec(read, {})
     assert "shape:" in capsys.readouterr().out
+    exec(write, {})
+    assert "0 rows inserted, 1 updated, 0 deleted" in capsys.readouterr().out

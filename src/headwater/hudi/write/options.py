@@ -203,3 +203,50 @@ _READERS = {
     "hoodie.combine.before.upsert": _flag("combine_before_upsert"),
     "hoodie.write.record.positions": _flag("record_positions"),
 }
+
+DOCUMENTED: dict[str, tuple[str, str]] = {
+    INDEX_TYPE: (
+        ", ".join(f"`{kind.value.lower()}`" for kind in IndexKind),
+        "How writers find the place of a record. Unset: the table's own, else its record index, else `bloom`.",
+    ),
+    BUCKETS: (
+        "a number",
+        "How many file groups a partition's keys are hashed to; as the table was first written with.",
+    ),
+    BUCKET_FIELDS: ("columns", "The columns of the key that are hashed. Unset: all of them."),
+    BUCKET_ENGINE: ("`SIMPLE`", "The kind of buckets; others are refused."),
+    **{
+        option: (
+            "`true`, `false`",
+            f"Whether a record of another partition leaves its old one ({kind.value.lower()}). Unset: {_MOVES[kind]}.",
+        )
+        for kind, option in _MOVE_OPTIONS.items()
+    },
+    "hoodie.parquet.max.file.size": ("bytes", "The size that new base files aim at. Unset: 120 MiB."),
+    "hoodie.parquet.small.file.limit": (
+        "bytes",
+        "Base files below this take new rows until they have the target size; 0: none does. Unset: 100 MiB.",
+    ),
+    "hoodie.merge.small.file.group.candidates.limit": (
+        "a number",
+        "Of how many small groups of a partition a merge-on-read table rewrites the base file for new rows. Unset: 1.",
+    ),
+    "hoodie.logfile.data.block.format": (
+        "`parquet`, `avro`",
+        "What log files hold. Unset: Parquet where the readers of the table's version take it.",
+    ),
+    "hoodie.parquet.compression.codec": (
+        "`gzip`, `snappy`, `zstd`, `uncompressed`",
+        "How base files are compressed. Unset: `snappy`.",
+    ),
+    "hoodie.combine.before.insert": ("`true`, `false`", "Whether an insert takes one row of each key. Unset: `false`."),
+    "hoodie.combine.before.upsert": (
+        "`true`, `false`",
+        "Whether an upsert takes the later one of a key's rows; else keys that come twice are refused. Unset: `true`.",
+    ),
+    "hoodie.write.record.positions": (
+        "`true`, `false`",
+        "Whether log blocks note the rows of the base file that they replace. Unset: `true`.",
+    ),
+}
+"""Of each option what it takes and what it does, for the reference."""

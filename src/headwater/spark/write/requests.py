@@ -11,6 +11,7 @@ from headwater.hudi.schema import META_COLUMNS
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.drop import drop_table
 from headwater.spark.options import parse_read_options
+from headwater.spark.sidecar import definitions
 from headwater.spark.sidecar.predicates import clear_expression, decided_by_partitions
 from headwater.spark.sidecar.tables import OpenTable, location
 from headwater.spark.table_properties import definition
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
 _OF_INSERT = ("upsert", "insert", "bulk_insert")
 
 
-def run(frame: DataFrame, request: Mapping[str, Any]) -> None:
-    """Do what a request says (docs/spark-connector.md)."""
+def run(frame: DataFrame | None, request: Mapping[str, Any]) -> None:
+    """Do what a request says (docs/spark-connector.md). Deletes come without rows."""
+    if frame is None:
+        (definitions.truncate if request["op"] == "truncate" else definitions.delete)(request)
+        return
     path = location(str(request["path"]))
     session = {name: value for name, value in request["session"].items() if name not in saving.OF_THE_SESSION}
     options = {**session, **request["options"]}
@@ -114,7 +118,8 @@ def _create(frame: DataFrame, path: str, request: Mapping[str, Any], options: Ma
     if table is not None:
         _replace(table, frame, given)
         return
-    table = saving.create(schema_of(without_meta(frame)), path, given, stored)
+    columns = without_meta(frame).drop("_hoodie_is_deleted", "_hoodie_operation")
+    table = saving.create(schema_of(columns), path, given, stored)
     try:
         saving.write(table, frame, given, "append")
     except OutcomeUnknown:

@@ -132,7 +132,7 @@ OPTIONS: tuple[Option, ...] = (
            (f"{_WRITE}partitions.to.delete",)),
 )  # fmt: skip
 
-_PLAIN = {
+PLAIN_NAMES = {
     "index": INDEX_TYPE,
     "buckets": BUCKETS,
     "bucket-fields": BUCKET_FIELDS,
@@ -146,7 +146,7 @@ _PLAIN = {
 """Our names of options that are checked where the write reads them."""
 _FOR_THE_WRITE = frozenset(
     {
-        *_PLAIN.values(),
+        *PLAIN_NAMES.values(),
         BUCKET_ENGINE,
         "hoodie.simple.index.update.partition.path",
         "hoodie.bloom.index.update.partition.path",
@@ -212,7 +212,7 @@ def parse(given: Mapping[str, str]) -> SaveOptions:
                 raise InvalidArgument(f"options {said[option.field]} and {name} say different things; leave one out")
             found[option.field], said[option.field] = read, name
             continue
-        plain = _PLAIN.get(name.lower(), name)
+        plain = PLAIN_NAMES.get(name.lower(), name)
         if plain in _FOR_THE_WRITE:
             write[plain] = _size(name, value) if plain.endswith((".file.size", ".file.limit")) else str(value)
         elif name.startswith(_FOR_KEYS):
@@ -234,9 +234,9 @@ def _size(name: str, value: str) -> str:
 
 
 def _unknown(name: str, known: Mapping[str, Option]) -> str:
-    names = [*known, *_PLAIN, *_FOR_THE_WRITE, *WITHOUT_EFFECT]
+    names = [*known, *PLAIN_NAMES, *_FOR_THE_WRITE, *WITHOUT_EFFECT]
     near = difflib.get_close_matches(name.lower(), names, 1, 0.75)
     near = near or [option for option in names if name.lower() in option][:1]
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    ours = ", ".join([*(option.name for option in OPTIONS), *_PLAIN])
+    ours = ", ".join([*(option.name for option in OPTIONS), *PLAIN_NAMES])
     return f"no write option {name!r}{hint} There are, besides Hudi's own names: {ours}"
