@@ -6,8 +6,14 @@ that its version has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import atexit
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from unittest import mock
 
@@ -17,6 +23,7 @@ import headwater
 from headwater.hudi.metadata_table import services, writing
 from headwater.hudi.table import HudiTable
 from headwater.storage import Storage
+from headwater.storage.faults import FaultyStorage, SimulatedCrash
 from headwater.table import Table
 
 SCHEMA = pa.schema(
@@ -58,6 +65,47 @@ def make(folder: Path, kind: str, version: int) -> None:
     table.upsert(frame("bqx", 2, "two"))
 
 
+@cache
+def made(kind: str, version: int, variant: str = "") -> Path:
+    """Such a table, made once for all tests of a process: copy it, do not change it.
+
+    `plain` has no metadata table, `maintained` one that the next write compacts and cleans; in `dead` a writer died
+    right before its commit.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="headwater-crash-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make(folder / "t", kind, version)
+    if variant == "plain":
+        headwater.open(folder / "t").index.drop()
+    if variant == "maintained":
+        with maintaining():
+            for name in ("three", "four"):
+                headwater.open(folder / "t").upsert(frame("bqx", 3, name))
+    if variant == "dead":
+        _die_before_the_commit(folder / "t")
+    return folder / "t"
+
+
+def _die_before_the_commit(path: Path) -> None:
+    def write(storage: Storage) -> None:
+        Table(HudiTable.open(storage)).upsert(frame("adxz", 4, "dead"))
+
+    shutil.copytree(path, path.with_name("copy"))
+    counting = FaultyStorage.over(Storage.at(path.with_name("copy")))
+    write(counting)
+    commits = [at for at, call in enumerate(counting.faults.calls) if re.match(r"create .*commit$", call)]
+    with suppress(SimulatedCrash):
+        write(FaultyStorage.over(Storage.at(path), at=commits[-1]))
+
+
+@contextmanager
+def maintaining() -> Iterator[None]:
+    """Every write compacts the metadata table first, and cleans it."""
+    always = mock.patch.object(writing, "maintain", partial(services.maintain, every=1))
+    with always, mock.patch.object(services, "_worth", lambda writer, name: writer.slices(name)):
+        yield
+
+
 @dataclass(frozen=True)
 class Operation:
     """What a writer was about to do."""
@@ -72,12 +120,15 @@ class Operation:
     maintains: bool = False
     """Whether the metadata table is compacted and cleaned on the way."""
 
+    @property
+    def variant(self) -> str:
+        """What kind of table it is done on (`made`)."""
+        return _VARIANTS.get(self.name, "")
+
     def start(self, storage: Storage, kind: str, version: int) -> object:
         if not self.maintains:
             return self.run(storage, kind, version)
-        with mock.patch.object(
-            writing, "maintain", lambda writer, instant: services.maintain(writer, instant, every=1)
-        ):
+        with maintaining():
             return self.run(storage, kind, version)
 
 
@@ -137,7 +188,9 @@ OPERATIONS = (
     _on("index_drop_all", lambda table: table.index.drop()),
     _on("index_rebuild", lambda table: table.index.rebuild()),
     _on("rollback", lambda table: table.rollback(table.hudi.timeline.commits[-1].requested_at), may_end_later=True),
+    _on("upsert_after_a_death", lambda table: table.upsert(frame("axdz", 5, "five"))),
     _on("upsert_compacting", lambda table: table.upsert(frame("axdz", 5, "five")), maintains=True),
 )
 """One for each operation of the public face; where indexes are made, the table has none before."""
+_VARIANTS = {"index_create": "plain", "upsert_compacting": "maintained", "upsert_after_a_death": "dead"}
 BY_NAME = {operation.name: operation for operation in OPERATIONS}

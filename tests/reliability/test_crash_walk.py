@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.counts import Record, count
-from tests.reliability.crash_tables import BY_NAME, OPERATIONS, VERSIONS, make
+from tests.reliability.crash_tables import BY_NAME, OPERATIONS, VERSIONS, made
 from tests.reliability.crash_walk import Walk, sample
-
-import headwater
 
 SEED = os.environ.get("HEADWATER_CRASH_SEED", "0")
 ASKED = os.environ.get("HEADWATER_CRASH_WALK", "8")
@@ -33,11 +31,8 @@ def test_a_writer_that_dies_at_any_call_leaves_the_state_before_or_after(
     name: str, kind: str, version: int, tmp_path: Path, record_property: Record
 ) -> None:
     operation = BY_NAME[name]
-    if not operation.creates:
-        make(tmp_path / "kept", kind, version)
-    if name == "index_create":
-        headwater.open(tmp_path / "kept").index.drop()
-    walk = Walk(operation, kind, version, tmp_path / "kept", tmp_path / "work")
+    kept = tmp_path / "none" if operation.creates else made(kind, version, operation.variant)
+    walk = Walk(operation, kind, version, kept, tmp_path / "work")
     points = walk.points()
     before, after = walk.states()
     assert (before == after) == name.startswith("index_"), "the operation does what it is to be stopped at"

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 from tests.counts import Record, count
-from tests.reliability.crash_tables import BY_NAME, frame, make
+from tests.reliability.crash_tables import BY_NAME, frame, made, make
 from tests.reliability.crash_walk import Walk, look, sample
 from tests.reliability.test_crash_walk import CASES, POINTS, SEED
 
-import headwater
 from headwater.hudi.table import HudiTable
 from headwater.storage import Storage
 from headwater.storage.faults import FaultyStorage
@@ -30,11 +29,8 @@ def test_a_call_that_fails_is_told_and_leaves_the_state_before_or_after(
     name: str, kind: str, version: int, tmp_path: Path, record_property: Record
 ) -> None:
     operation = BY_NAME[name]
-    if not operation.creates:
-        make(tmp_path / "kept", kind, version)
-    if name == "index_create":
-        headwater.open(tmp_path / "kept").index.drop()
-    walk = Walk(operation, kind, version, tmp_path / "kept", tmp_path / "work")
+    kept = tmp_path / "none" if operation.creates else made(kind, version, operation.variant)
+    walk = Walk(operation, kind, version, kept, tmp_path / "work")
     points = walk.failures()
     before, after = walk.states()
     chosen = sample(points, LIMIT, f"failing {SEED}/{zlib.crc32(f'{name}/{kind}/{version}'.encode())}")
