@@ -101,8 +101,7 @@ class Passage:
         self._write("upsert", rows, hudi_options.COMPACTION if spec.is_merge_on_read else {})
         story.model.upsert(rows)
         rows = story.rows.again(story.model.some(2, 4), late=False)
-        clusters = not spec.is_merge_on_read and spec.index != "bucket" and spec.operations in ("load", "rows", "merge")
-        services = hudi_options.CLEANING | (hudi_options.CLUSTERING if clusters else {})
+        services = hudi_options.CLEANING | (hudi_options.CLUSTERING if self._clusters() else {})
         self._write("delete", rows, services | (hudi_options.ARCHIVING if spec.columns == "rich" else {}))
         story.model.delete(rows)
         if spec.failure == "theirs":
@@ -111,6 +110,13 @@ class Passage:
             except HudiFailed:
                 return
             raise AssertionError("Hudi's write was to fail")
+
+    def _clusters(self) -> bool:
+        spec = self.story.spec
+        # Where a path is made of a time, the clustering of 0.15.0 stores the path's value in place of the row's.
+        is_safe = self.hudi.release != "0.15.0" or spec.keys not in ("timestamp", "custom")
+        some = spec.operations in ("load", "rows", "merge") and spec.index != "bucket"
+        return is_safe and some and not spec.is_merge_on_read
 
     def _write(
         self, operation: str, rows: list[Row], more: Mapping[str, str] | None = None, mode: str = "append"

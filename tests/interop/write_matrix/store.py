@@ -26,6 +26,8 @@ from tests.interop.write_matrix.story import Story
 from tests.places import DATA
 
 TARGET = DATA / "both"
+PLACE = Path("/tmp/hudi-tables")
+"""Where the tables are made: Hudi writes absolute paths into its plans."""
 SEED = 5
 
 
@@ -34,15 +36,20 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=12)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "interop")
     parser.add_argument("--environment", type=Path, default=ROOT / ".venv-peers")
+    parser.add_argument("--only", default="", help="tables whose names begin so, as t03,t04; the others stay")
     given = parser.parse_args()
-    folder = given.folder / "store"
+    folder = PLACE / "interop" / "store"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(TARGET, ignore_errors=True)
-    TARGET.mkdir(parents=True)
+    if not given.only:
+        shutil.rmtree(TARGET, ignore_errors=True)
+    TARGET.mkdir(parents=True, exist_ok=True)
     _have_environment(given.environment)
     chosen = [(number, name, spec) for number, (name, spec) in enumerate(choose(given.tables, SEED))]
+    chosen = [one for one in chosen if one[1].startswith(tuple(given.only.split(",")))]
     for release in VERSIONS_READ:
         mine = [one for one in chosen if _release(one[0], one[2]) == release]
+        if not mine:
+            continue
         with HudiSession(release, _bundle(release, given.folder / "jars"), given.environment, folder) as hudi:
             for number, name, spec in mine:
                 for maker in ("headwater", "hudi"):

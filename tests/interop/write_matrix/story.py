@@ -76,8 +76,8 @@ class Story:
 
     @property
     def model_is_exact(self) -> bool:
-        """These payloads fold log records by their ordering values first, whatever they do with stored rows."""
-        return not (self.spec.is_merge_on_read and self.spec.merge in PAYLOADS)
+        """Payloads fold log records by ordering values first, and Hudi does not keep them with copy-on-write tables."""
+        return not ((self.spec.is_merge_on_read or self.is_made_by_hudi) and self.spec.merge in PAYLOADS)
 
     # ------------------------------------------------------------------------------------------------- what we do
 
@@ -140,8 +140,8 @@ class Story:
         if self.is_made_by_hudi and self.spec.index == "bucket":
             # Hudi leaves it to each writer to know the buckets; tables that we make say so.
             options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": str(BUCKETS)}
-        if self.is_made_by_hudi and self.spec.version == 6 and self.spec.keys in ("custom", "timestamp"):
-            # 0.15.0 does not keep in the table how its paths are made.
+        if self.is_made_by_hudi and self.spec.keys in ("custom", "timestamp"):
+            # 0.15.0 does not keep in the table how its paths are made, later releases not for a custom key generator.
             options |= {**time_options(self.spec), PATH_FIELDS: ",".join(PARTITIONS[self.spec.keys])}
         return options
 
