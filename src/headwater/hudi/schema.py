@@ -152,20 +152,32 @@ class SchemaHistory:
 
 def load_schema_history(timeline: HudiTimeline) -> SchemaHistory:
     """The history that the newest valid file of the schema folder holds."""
+    path = _newest_history(timeline)
+    if path is None:
+        return SchemaHistory()
+    where = timeline.storage.describe(path)
+    try:
+        schemas = json.loads(timeline.storage.read_bytes(path).decode("utf-8"))["schemas"]
+        return SchemaHistory(tuple(parse_internal(record, where) for record in schemas))
+    except CorruptFile:
+        raise
+    except _NOT_THE_JSON as error:
+        raise CorruptFile(f"{where}: is no schema history ({error}); restore it from a backup") from error
+
+
+def schema_history_text(timeline: HudiTimeline) -> str | None:
+    """The same as it is stored; None where no column was ever renamed or dropped."""
+    path = _newest_history(timeline)
+    return None if path is None else timeline.storage.read_bytes(path).decode("utf-8")
+
+
+def _newest_history(timeline: HudiTimeline) -> str | None:
     folder = f"{META_FOLDER}/.schema"
     files = [(m[1], e) for e in timeline.storage.list(folder) if (m := _SCHEMA_FILE.match(e.name)) and e.size]
     for instant, entry in sorted(files, key=lambda file: file[0], reverse=True):
-        if not timeline.is_committed(instant):
-            continue
-        where = timeline.storage.describe(entry.path)
-        try:
-            schemas = json.loads(timeline.storage.read_bytes(entry.path).decode("utf-8"))["schemas"]
-            return SchemaHistory(tuple(parse_internal(record, where) for record in schemas))
-        except CorruptFile:
-            raise
-        except _NOT_THE_JSON as error:
-            raise CorruptFile(f"{where}: is no schema history ({error}); restore it from a backup") from error
-    return SchemaHistory()
+        if timeline.is_committed(instant):
+            return entry.path
+    return None
 
 
 def _pair(

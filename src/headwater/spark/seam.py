@@ -58,7 +58,7 @@ class DriverWriter:
         try:
             from headwater.spark.write.requests import run
 
-            run(_frame(rows), json.loads(request))
+            run(None if rows is None else _frame(rows), json.loads(request))
         except BaseException as error:
             token = _RAISED.keep(error)
             return json.dumps({"error": {"type": type(error).__name__, "message": str(error), "token": token}})

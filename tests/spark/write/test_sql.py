@@ -14,7 +14,7 @@ from tests.spark.write.frames import batch, on_executors
 import headwater
 from headwater.errors import InvalidArgument, WriteRefused
 
-COLUMNS = "id STRING, ts BIGINT, city STRING, fare DOUBLE"
+COLUMNS = "id STRING, ts BIGINT, city STRING COMMENT 'where', fare DOUBLE"
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,7 @@ def test_what_show_create_table_says_makes_the_same_table(warehouse: Path, versi
     assert after.schema.arrow == before.schema.arrow
     described = {row[0]: row[1] for row in spark().sql("DESCRIBE TABLE EXTENDED pond.db.first").collect()}
     assert (described["Provider"], described["Comment"], described["Location"]) == ("headwater", "trips", str(path))
+    assert "where" in text
     sql("DROP TABLE pond.db.first PURGE")
 
 

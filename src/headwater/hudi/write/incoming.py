@@ -48,7 +48,7 @@ class Shape:
         if table.schema.internal is not None and not schema.equals(known):
             raise WriteRefused(
                 f"{table.storage.uri}: the table follows its columns by ids (schema on read); add or change them with "
-                "ALTER TABLE in Apache Hudi, then write"
+                "ALTER TABLE, then write"
             )
         maker = KeyMaker.of_table(table, options.key_options)
         return cls(table, schema, tuple(user.names), partial, rules, maker)

@@ -63,6 +63,15 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([_stored_field(field, field.name) for field in schema])
 
 
+def grows(known: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a stored column may become of another type, every stored value staying what it is.
+
+    >>> grows(pa.int32(), pa.int64()), grows(pa.int64(), pa.int32())
+    (True, False)
+    """
+    return (known, wanted) in _GROWS
+
+
 def reconcile(known: pa.Schema, incoming: pa.Schema, *, promote: bool = True) -> pa.Schema:
     """The table's columns after rows with the incoming ones are written; both without meta columns.
 

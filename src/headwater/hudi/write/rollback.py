@@ -18,6 +18,7 @@ from headwater.errors import InstantNotFound, InvalidArgument, TableLocked, Unsu
 from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.hudi.listing import FolderListing
 from headwater.hudi.log.format import BlockType, Header, write_block
+from headwater.hudi.properties import META_FOLDER
 from headwater.hudi.table import HudiTable
 from headwater.hudi.timeline.instants import (
     CLEAN,
@@ -255,6 +256,10 @@ def _execute(
     blocks: dict[str, WrittenFile] = {}
     sizes: dict[str, int] = {}
     delete_all(storage, [file.path for file in undone if not file.by_block])
+    # What an ALTER TABLE that died noted of its columns: once the timeline is archived past it, nothing would tell it
+    # from one that counts.
+    noted = storage.list(f"{META_FOLDER}/.schema")
+    delete_all(storage, [entry.path for entry in noted if entry.name.startswith(target.requested_at)])
     if storage.is_local:
         for partition in sorted({file.partition for file in undone}):
             sweep_unnamed(storage, partition)

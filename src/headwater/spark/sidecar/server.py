@@ -67,7 +67,7 @@ class Server:
             "aggregate_plan": self._aggregate_plan,
             "release": self._release,
             "scan": self._scan,
-            **{name: functools.partial(_define, name) for name in ("create", "truncate", "delete", "drop")},
+            **{name: functools.partial(_define, name) for name in ("create", "alter", "truncate", "delete", "drop")},
         }
         self._streams: dict[str, Callable[[Request, _RowStream], None]] = {
             "merge": self._merge,

@@ -95,7 +95,7 @@ class OpenTable:
         latest = hudi.timeline.find_latest_completed_action_at()
         return {
             "name": self.table.name,
-            "schema": to_spark(self.schema),
+            "schema": _with_comments(to_spark(self.schema), hudi.schema.avro),
             "partition_columns": self.partition_columns,
             "properties": dict(hudi.config.properties),
             "shown_properties": shown(hudi.config),
@@ -135,6 +135,15 @@ class OpenTables:
         self._open.move_to_end(handle)
         while len(self._open) > _MOST_OPEN:
             self._open.popitem(last=False)
+
+
+def _with_comments(spark: dict[str, Any], avro: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The columns with the comments that the table's schema has for them; Avro calls such a text a doc."""
+    docs = {field["name"]: field.get("doc") for field in (avro or {}).get("fields", ())}
+    for field_ in spark["fields"]:
+        if docs.get(field_["name"]):
+            field_["metadata"] = {"comment": str(docs[field_["name"]])}
+    return spark
 
 
 def location(path: str) -> str:

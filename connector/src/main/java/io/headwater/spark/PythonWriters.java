@@ -24,6 +24,10 @@ public final class PythonWriters {
     registered = null;
   }
 
+  static boolean isThere() {
+    return registered != null;
+  }
+
   static ObjectNode request(String op, String path, Map<String, String> options) {
     ObjectNode request = Json.object().put("op", op).put("path", absolute(path));
     ObjectNode sent = request.putObject("options");
