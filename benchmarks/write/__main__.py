@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--small", default="1000000,10000000,40000000", help="sizes of tables for 1,000 rows each")
     parser.add_argument("--peers", action="store_true", default=os.environ.get("PEERS") == "1")
     parser.add_argument("--systems", default="headwater,hudi,iceberg")
-    parser.add_argument("--memory", default="3g", help="of our Spark session")
+    parser.add_argument("--memory", default="1g", help="of our Spark session")
     parser.add_argument("--peer-memory", default="8g", help="of the peers' sessions")
     parser.add_argument("--keep", action="store_true", help="leave the tables there")
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")

@@ -175,6 +175,7 @@ def complete_job(
             replaced=replaced,
             moves=_moves(write.table, written, replaced),
         )
+        pa.default_memory_pool().release_unused()
     return WriteResult(
         job.name,
         instant,

@@ -66,7 +66,10 @@ def mapped(frame: DataFrame, task: Callable[[Batches], Batches], schema: str | S
     """The rows that a task makes of each partition's batches. The task is sent to the executors by name and fields."""
 
     def run(batches: Batches) -> Batches:
-        yield from task(batches)
+        try:
+            yield from task(batches)
+        finally:
+            pa.default_memory_pool().release_unused()  # the process stays for later tasks
 
     with our_python(frame.sparkSession):
         return frame.mapInArrow(run, schema)
