@@ -25,8 +25,9 @@ public final class Compat {
     return true;
   }
 
-  /** A write by name gets nulls for columns that it does not have. */
-  public static final boolean FILLS_COLUMNS = true;
+  /** Whether a write by name gets nulls for columns that it does not have: seen with 4.3, and not with 4.0. */
+  public static final boolean FILLS_COLUMNS =
+      !org.apache.spark.package$.MODULE$.SPARK_VERSION().matches("4\\.[012]\\..*");
 
   /** A table of a data source that is registered in Python. */
   public static Table pythonTable(String shortName, CaseInsensitiveStringMap options) {
