@@ -13,6 +13,7 @@ from headwater.hudi.metadata_table.commits import MetadataWriter, folders
 from headwater.hudi.metadata_table.folding import folded, widest
 from headwater.hudi.metadata_table.plans import clean_metadata, clean_plan, compaction_plan
 from headwater.hudi.metadata_table.reader import RECORD_INDEX
+from headwater.hudi.metadata_table.record_schema import record_schema
 from headwater.hudi.timeline.instants import CLEAN, COMMIT, COMPACTION, DELTA_COMMIT
 from headwater.hudi.view import Horizon, ListedFile, build_groups
 from headwater.hudi.write.commit_metadata import completed_bytes
@@ -126,7 +127,8 @@ def _compact(writer: MetadataWriter, instant: str, slices: Sequence[FileSlice]) 
         "COMPACT",
         written,
         replaced={},
-        schema=widest([], writer.version),
+        # Hudi writes with the schema of the newest commit, and gives it the meta columns itself.
+        schema=record_schema(writer.version, meta_fields=False),
         extra={},
     )
     writer.finish(instant, COMMIT, content)

@@ -87,6 +87,8 @@ def test_compaction_and_cleaning_change_no_record(name: str, tmp_path: Path, mon
         assert located(made) == expected_places(made)
     own = MetadataWriter.open(made.storage, made.table().config).timeline
     assert any(instant.action == "commit" for instant in own.completed())
+    schemas = {own.extra(instant).get("schema") for instant in own.commits[1:]}
+    assert len(schemas) == 1, "Hudi goes on with the schema of the newest commit, which may be a compaction"
 
 
 def test_slices_older_than_the_last_two_are_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
