@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.counts import Record, count
 from tests.reliability.write_model import Commit, Model, Row, changes, place_of
@@ -105,6 +105,10 @@ class Run:
         self.model = Model(kind == "mor", merge == "event_time", buckets, indexed=indexed)
         self.history: list[Step] = []
 
+    def frame(self, batch: list[Row]) -> Any:
+        """Rows as the table is given them."""
+        return frame(batch)
+
     def step(self, name: str, given: Any) -> None:
         result, commit = getattr(self, name)(given)
         if result.instant is None:
@@ -116,16 +120,16 @@ class Run:
     # -------------------------------------------------------------------------------------------------------- writes
 
     def upsert(self, batch: list[Row]) -> Any:
-        return self.table.upsert(frame(batch), options=APART), self.model.upsert(batch)
+        return self.table.upsert(self.frame(batch), options=APART), self.model.upsert(batch)
 
     def insert(self, batch: list[Row]) -> Any:
-        return self.table.insert(frame(batch), if_present="drop", options=APART), self.model.insert_new(batch)
+        return self.table.insert(self.frame(batch), if_present="drop", options=APART), self.model.insert_new(batch)
 
     def bulk_insert(self, batch: list[Row]) -> Any:
         live = self.model.rows()
         new = [row for row in self.unique(batch) if not self.lives(row, live)]
         first = not self.table.hudi.timeline.commits
-        return self.table.bulk_insert(frame(new), sort="global"), self.model.insert_new(new, to_files=first)
+        return self.table.bulk_insert(self.frame(new), sort="global"), self.model.insert_new(new, to_files=first)
 
     def lives(self, row: Row, live: dict[Any, Row]) -> bool:
         return place_of(row) in live or (self.indexed and any(row["id"] == place[1] for place in live))
@@ -153,7 +157,7 @@ class Run:
         if self.indexed:
             batch = [self.model._settled(row, live) for row in batch]
         statement = (
-            self.table.merge(frame(batch), on="id" if self.indexed else ["id", "city"], options=APART)
+            self.table.merge(self.frame(batch), on="id" if self.indexed else ["id", "city"], options=APART)
             .when_matched_delete(where="source.ts = 0")
             .when_matched_update(["name", "ts", "price"], where="source.ts > 1")
             .when_not_matched_insert(where="source.ts < 5")
@@ -172,11 +176,13 @@ class Run:
             city = batch[0]["city"]
             others = {place[1] for place in self.model.rows() if place[0] != city}
             batch = [row for row in batch if row["city"] == city and row["id"] not in others]
-        return self.table.insert_overwrite(frame(batch)), self.model.overwrite(batch, {row["city"] for row in batch})
+        return self.table.insert_overwrite(self.frame(batch)), self.model.overwrite(
+            batch, {row["city"] for row in batch}
+        )
 
     def overwrite(self, batch: list[Row]) -> Any:
         batch = self.unique(batch)
-        return self.table.overwrite(frame(batch)), self.model.overwrite(batch, None)
+        return self.table.overwrite(self.frame(batch)), self.model.overwrite(batch, None)
 
     def delete_partitions(self, city: str) -> Any:
         if city not in self.table.hudi.listing.partitions():
@@ -242,17 +248,27 @@ def sequences(
     logged: str = "unlogged",
     *,
     indexed: bool = False,
+    made: type[Run] = Run,
+    examples: int = EXAMPLES,
+    longest: int = STEPS,
+    what: str = "model test: steps",
+    phases: tuple[Phase, ...] = tuple(Phase),
 ) -> None:
     taken, wrong = 0, 1
 
     @settings(
-        max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+        database=None,
+        phases=phases,
     )
-    @given(st.lists(steps, min_size=1, max_size=STEPS))
+    @given(st.lists(steps, min_size=1, max_size=longest))
     def run(sequence: list[tuple[str, Any]]) -> None:
         nonlocal taken
         with tempfile.TemporaryDirectory() as folder:
-            table = Run(folder, kind, version, merge, buckets, logged, indexed)
+            table = made(folder, kind, version, merge, buckets, logged, indexed)
             for name, given_ in sequence:
                 table.step(name, given_)
                 taken += 1
@@ -261,7 +277,7 @@ def sequences(
         run()
         wrong = 0
     finally:
-        count(record, "model test: steps", taken, wrong=wrong)
+        count(record, what, taken, wrong=wrong)
 
 
 @pytest.mark.parametrize("logged", [mode for mode in CDC if mode != "unlogged"])
