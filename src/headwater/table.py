@@ -12,9 +12,10 @@ import pyarrow as pa
 from headwater import arguments
 from headwater.errors import MissingDependency
 from headwater.hudi.changes import change_schema
+from headwater.hudi.projection import check_projection
 from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
-from headwater.hudi.slice_reader import HudiSliceReader, check_projection
+from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.hudi.table import HudiTable
 from headwater.indexes import Indexes
 from headwater.inspect import Inspect

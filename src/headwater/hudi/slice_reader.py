@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import ColumnNotFound, InvalidArgument
+from headwater.errors import ColumnNotFound
 from headwater.hudi.base_file import BATCH_BYTES, BaseFile, RowGroup, open_base_file
 from headwater.hudi.base_rows import are_most, batches_with, rows_at, runs_of, without
 from headwater.hudi.evolution import Renames, conform
@@ -495,13 +495,3 @@ class _SliceRead:
             return max(one.maximum for one in found if one is not None)
 
         return BaseRows(base.num_rows, keys, column, rows, highest, self.slice.instants)
-
-
-def check_projection(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """The asked-for columns of a schema, in the order asked for."""
-    missing = [name for name in names if name not in schema.names]
-    if missing:
-        raise ColumnNotFound(f"no column {', '.join(map(repr, missing))}; the table has: {', '.join(schema.names)}")
-    if len(set(names)) != len(names):
-        raise InvalidArgument(f"columns={list(names)} names a column twice; name each once")
-    return pa.schema([schema.field(name) for name in names])

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,11 +20,11 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-import headwater
 from headwater.errors import HeadwaterError
 from headwater.picture import picture
 from headwater.spark.session import configure
 from headwater.spark.tour import show
+from headwater.table import create_table, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +123,8 @@ def tell(out: Console, spark: SparkSession, path: Path, rows: int = _ROWS) -> An
     from pyspark.sql import functions as F  # noqa: N812 - as everywhere in PySpark
 
     names: dict[str, Any] = {"spark": spark, "path": path, "rows": rows, "columns": COLUMNS, "F": F}
-    names |= {"headwater": headwater, "pa": pa, "print": lambda *told: out.print(*map(str, told), markup=False)}
+    face = SimpleNamespace(create=create_table, open=open_table)
+    names |= {"headwater": face, "pa": pa, "print": lambda *told: out.print(*map(str, told), markup=False)}
     for title, code in STEPS:
         out.print()
         out.print(Text(title, style="bold"))
@@ -134,7 +136,7 @@ def tell(out: Console, spark: SparkSession, path: Path, rows: int = _ROWS) -> An
     table = names["table"]
     out.print()
     out.print(Text("Its timeline", style="bold"))
-    out.print(picture(headwater.open(path).inspect.history(), width=out.width), no_wrap=True)
+    out.print(picture(open_table(path).inspect.history(), width=out.width), no_wrap=True)
     _race(out, spark, path)
     return table
 
