@@ -50,11 +50,11 @@ def _circumstances(facts: Mapping[str, Any]) -> str:
     )
 
 
-def write(path: Path, section: str) -> None:
-    """Put the section into the page: in place of the one that is there, else at its end."""
+def write(path: Path, section: str, begins: str = BEGIN, ends: str = END) -> None:
+    """Put a section into the page: in place of the one that is there between the marks, else at the page's end."""
     text = path.read_text() if path.exists() else "# Benchmarks\n"
-    before, begin, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2].lstrip("\n") if begin else ""
+    before, begin, rest = text.partition(begins)
+    after = rest.partition(ends)[2].lstrip("\n") if begin else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(before.rstrip("\n") + "\n\n" + section + ("\n" + after if after else ""))
 

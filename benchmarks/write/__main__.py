@@ -20,6 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.results import machine
+from benchmarks.spark import document
 from benchmarks.tables import real
 from benchmarks.write import report
 from benchmarks.write.job import MARK
@@ -67,12 +68,13 @@ def main() -> None:
         shutil.rmtree(data, ignore_errors=True)
     report.print_report(Console(width=170), found, given.rows)
     made_at = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    told = {"made_at": made_at, "machine": machine(), "rows": given.rows, "writes": found}
+    heaps = {"headwater": given.memory, "peers": given.peer_memory}
+    told = {"made_at": made_at, "machine": machine(), "rows": given.rows, "heaps": heaps, "writes": found}
     given.results.mkdir(parents=True, exist_ok=True)
     (given.results / "write.json").write_text(json.dumps(told, indent=1) + "\n")
-    report.plot(given.results / "write.png", found, given.rows)
+    report.plot(given.results / "write.png", found)
     if given.document:
-        report.write_section(given.document, report.markdown(found, told))
+        document.write(given.document, report.markdown(found, told), report.BEGIN, report.END)
 
 
 def _peers(given: argparse.Namespace, common: dict[str, Any], systems: list[str]) -> Iterator[dict[str, Any]]:

@@ -46,7 +46,7 @@ class Line:
     verdicts: list[str] = field(default_factory=list)
 
 
-def lines_of(found: Sequence[Mapping[str, Any]], rows: int) -> list[Line]:
+def lines_of(found: Sequence[Mapping[str, Any]]) -> list[Line]:
     """Each of our writes, compared with the best index that another system has for the same change."""
     best = _best(found)
     plain = best.get(("headwater", "plain parquet", "", "", ""))
@@ -121,7 +121,7 @@ def print_report(console: Console, found: Sequence[Mapping[str, Any]], rows: int
     table = Table(title=f"Writes: seconds (peak MB), {rows:,} rows")
     for name in ("write", "headwater", "others", "bars"):
         table.add_column(name, no_wrap=name == "write")
-    for line in lines_of(found, rows):
+    for line in lines_of(found):
         table.add_row(line.title, _shown(line.ours), _others(line, "\n"), "\n".join(line.verdicts))
     console.print(table)
     small = Table(title="1,000 rows into a merge-on-read table, without Spark")
@@ -163,7 +163,7 @@ def markdown(found: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> st
         "| write | headwater | others | bars |",
         "|---|---:|---|---|",
     ]
-    for line in lines_of(found, facts["rows"]):
+    for line in lines_of(found):
         bars = "; ".join(line.verdicts) or "–"
         lines.append(f"| {line.title} | {_shown(line.ours)} | {_others(line, '; ') or '–'} | {bars} |")
     small = small_lines(found)
@@ -186,26 +186,19 @@ def _circumstances(facts: Mapping[str, Any]) -> str:
     machine = facts["machine"]
     return (
         f"{facts['rows']:,} rows × 10 columns, four partitions; {machine['cores']} cores, {machine['memory_gib']} GiB; "
+        f"Spark's heap {facts['heaps']['headwater']} for Headwater and {facts['heaps']['peers']} for the peers; "
         f"{facts['made_at'][:10]}, commit {machine['commit']}. `PEERS=1 make bench-write` repeats it."
     )
 
 
-def write_section(path: Path, section: str) -> None:
-    """Put the section into the page: in place of the one that is there, else at its end."""
-    text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2].lstrip("\n") if begin else ""
-    path.write_text(before.rstrip("\n") + "\n\n" + section + ("\n" + after if after else ""))
-
-
-def plot(path: Path, found: Sequence[Mapping[str, Any]], rows: int) -> None:
+def plot(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
     """Seconds of changes by system, and the curve of a thousand rows into tables of several sizes."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    lines = [line for line in lines_of(found, rows) if "upsert" in line.title]
+    lines = [line for line in lines_of(found) if "upsert" in line.title]
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 0.5 * max(len(lines), 6) + 1), layout="constrained")
     for place, line in enumerate(reversed(lines)):
         figures = {"headwater": line.ours, **{name: line.others[name] for name in _COLOURS if name in line.others}}

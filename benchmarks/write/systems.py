@@ -41,9 +41,6 @@ _OPTIONS = {
 class System(Protocol):
     """One of those that are measured, in a Spark session of its own."""
 
-    indexes: tuple[str, ...] | None
-    """The indexes that it has; None where it has all that are asked for."""
-
     def make(self, kind: str, index: str, frame: Any) -> None: ...
 
     def before_change(self, kind: str, index: str) -> None:
@@ -60,8 +57,6 @@ class System(Protocol):
 
 class HudiLike:
     """Headwater and Apache Hudi: the same options, tables that are folders."""
-
-    indexes: tuple[str, ...] | None = None
 
     def __init__(self, spark: Any, name: str, data: Path, *, keep: bool = False) -> None:
         self.spark, self.name, self.data, self.keep = spark, name, data, keep
@@ -115,8 +110,6 @@ class Hudi(HudiLike):
 
 class Iceberg:
     """Apache Iceberg on Spark 3.5: tables by SQL, changes by MERGE; it has no index."""
-
-    indexes: tuple[str, ...] | None = ("none",)
 
     def __init__(self, spark: Any, data: Path) -> None:
         self.spark, self.data = spark, data

@@ -32,9 +32,17 @@ def reference() -> str:
 
 def within(page: str) -> str:
     """A page with the table between its marks renewed."""
-    before, rest = page.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{after}"
+    return renewed(page, BEGIN, reference())
+
+
+def renewed(page: str, begin: str, content: str) -> str:
+    """A page with other content between a mark and the end of options.
+
+    >>> renewed(f"a\\n<!-- b -->\\nold\\n{END}\\nc", "<!-- b -->", "new").split()
+    ['a', '<!--', 'b', '-->', 'new', '<!--', 'end', 'of', 'options', '-->', 'c']
+    """
+    before, rest = page.split(begin, 1)
+    return f"{before}{begin}\n\n{content}\n\n{END}{rest.split(END, 1)[1]}"
 
 
 def _shown(default: object) -> str:

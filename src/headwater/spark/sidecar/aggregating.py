@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -292,18 +293,20 @@ class _OverBase:
 def _finish(tally: Tally, left: Sequence[_OverBase], check: Callable[[], None] = lambda: None) -> None:
     """Base files with logs over them, those first that may hold the least or the greatest value."""
     orders = []
-    for function in ("min", "max"):
-        for column in {one.column[0] for one in tally.spec.aggregates if one.function == function}:
-            bounded = [one for one in left if column in one.known.columns and one.known.columns[column].exact]
-            ends = {id(one): _end(one.known.columns[column], function) for one in bounded}
-            filled = [one for one in bounded if ends[id(one)] is not None]
-            orders.append(sorted(filled, key=lambda one, ends=ends: ends[id(one)], reverse=function == "max"))  # type: ignore[misc]
+    for asked in tally.spec.aggregates:
+        if asked.function in ("min", "max"):
+            ends = [(_end(one.known.columns.get(asked.column[0]), asked.function), one) for one in left]
+            filled = [pair for pair in ends if pair[0] is not None]
+            filled.sort(key=itemgetter(0), reverse=asked.function == "max")
+            orders.append([one for _, one in filled])
     first = [one for turn in zip_longest(*orders) for one in turn if one is not None]
     for one in {id(one): one for one in [*first, *left]}.values():
         one.into(tally, check)
 
 
-def _end(statistics: ColumnStatistics, function: str) -> Any:
+def _end(statistics: ColumnStatistics | None, function: str) -> Any:
+    if statistics is None or not statistics.exact:
+        return None
     return statistics.minimum if function == "min" else statistics.maximum
 
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from headwater.hudi.write.options import DOCUMENTED
+from headwater.spark.reference import renewed
 from headwater.spark.write.save_options import OPTIONS, PLAIN_NAMES, WITHOUT_EFFECT
 
 BEGIN = "<!-- options: made by headwater.spark.write.reference -->"
-END = "<!-- end of options -->"
 
 
 def reference() -> str:
@@ -40,9 +40,7 @@ def reference() -> str:
 
 def within(page: str) -> str:
     """A page with the tables between their marks renewed."""
-    before, rest = page.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{after}"
+    return renewed(page, BEGIN, reference())
 
 
 if __name__ == "__main__":
