@@ -20,7 +20,8 @@ OVERHEAD_MB = 300
 """What a stream may use beyond its budget: the interpreter, the libraries, a batch in flight."""
 PLANNING_SECONDS = 0.3
 
-Kind = Literal["read", "stream", "plan", "lookup"]
+Kind = Literal["read", "again", "stream", "plan", "lookup"]
+"""`again`: a read of a table that was opened and read before; every other kind opens it anew."""
 Condition = tuple[str, Literal["=", "<", ">=", "in"], str | int | tuple[str, ...]]
 
 
@@ -106,10 +107,14 @@ def queries(total: int, memory_mb: int) -> list[Query]:
             systems=(SAME_FILES, HEADWATER), baseline=SAME_FILES),
         mor("avro", "full", "full read", targets=(Target("ratio", 2.5),)),
         mor("avro", "two", "city, x", columns=("city", "x"), checksum="x", targets=(Target("ratio", 4),)),
+        mor("avro", "two_again", "city, x again", kind="again", columns=("city", "x"), checksum="x",
+            targets=(Target("ratio", 4),)),
         mor("avro", "point", "one key by filter", where=point),
         mor("avro", "stream", "to_batches()", kind="stream", targets=half, full_read="mor_avro_full"),
         mor("parquet", "full", "full read", targets=(Target("ratio", 1.6),)),
         mor("parquet", "two", "city, x", columns=("city", "x"), checksum="x", targets=(Target("ratio", 4),)),
+        mor("parquet", "two_again", "city, x again", kind="again", columns=("city", "x"), checksum="x",
+            targets=(Target("ratio", 4),)),
         mor("parquet", "stream", "to_batches()", kind="stream", targets=half, full_read="mor_parquet_full"),
         cow("cow_budget", f"COW: to_batches(), budget {memory_mb} MB", kind="stream", memory_mb=memory_mb,
             systems=(PLAIN, HEADWATER), targets=budget),

@@ -55,19 +55,19 @@ class Indexes:
         chosen = None if columns is None else arguments.some_columns("columns", columns)
         with locked(self.table.hudi.storage):
             create_metadata(HudiTable.open(self.table.hudi.storage), names or ("files",), columns=chosen)
-        self.table.hudi = HudiTable.open(self.table.hudi.storage, metadata=self.table.hudi.use_metadata)
+        self.table.hudi = self.table.hudi.reopened()
 
     def drop(self, *names: str) -> None:
         """Drop indexes; without names, the whole metadata table. A crash leaves files that nobody reads."""
         with locked(self.table.hudi.storage):
             drop_metadata(HudiTable.open(self.table.hudi.storage), names or None)
-        self.table.hudi = HudiTable.open(self.table.hudi.storage, metadata=self.table.hudi.use_metadata)
+        self.table.hudi = self.table.hudi.reopened()
 
     def rebuild(self) -> None:
         """Make all indexes anew. A crash leaves the table with fewer of them, or with none."""
         with locked(self.table.hudi.storage):
             rebuild_metadata(HudiTable.open(self.table.hudi.storage))
-        self.table.hudi = HudiTable.open(self.table.hudi.storage, metadata=self.table.hudi.use_metadata)
+        self.table.hudi = self.table.hudi.reopened()
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
         """Whether the indexes agree with the files; the files themselves are looked at too."""

@@ -26,13 +26,19 @@ def parse_memory(memory: str | int | None) -> int:
     >>> parse_memory("1GB"), parse_memory("64 MiB")
     (1000000000, 67108864)
     """
-    if memory is None:
-        return 10**9
-    text = str(memory).strip().upper()
-    match = re.fullmatch(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([KMGT]?I?B?)", text)
+    return 10**9 if memory is None else max(parse_size("memory", memory), _SMALLEST_BUDGET)
+
+
+def parse_size(name: str, size: str | int) -> int:
+    """Bytes, given as a number or as a text for an argument of this name.
+
+    >>> parse_size("cache", "64MB"), parse_size("cache", 0)
+    (64000000, 0)
+    """
+    match = re.fullmatch(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([KMGT]?I?B?)", str(size).strip().upper())
     if match is None or match[2] not in _UNITS:
-        raise InvalidArgument(f'memory={memory!r} is no size; give bytes or a text such as "512MB" or "2GB"')
-    return max(int(float(match[1]) * _UNITS[match[2]]), _SMALLEST_BUDGET)
+        raise InvalidArgument(f'{name}={size!r} is no size; give bytes or a text such as "512MB" or "2GB"')
+    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def affordable_workers(tasks: Sequence[ScanTask], threads: int, budget: int) -> int:

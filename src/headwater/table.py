@@ -12,6 +12,7 @@ import pyarrow as pa
 from headwater import arguments
 from headwater.errors import MissingDependency
 from headwater.hudi.changes import change_schema
+from headwater.hudi.merge.memo import MergeMemo
 from headwater.hudi.projection import check_projection
 from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
@@ -19,7 +20,7 @@ from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.hudi.table import HudiTable
 from headwater.indexes import Indexes
 from headwater.inspect import Inspect
-from headwater.pipeline import affordable_workers, parse_memory, run
+from headwater.pipeline import affordable_workers, parse_memory, parse_size, run
 from headwater.plan import PlanStep, ScanPlan, ScanTask
 from headwater.spec.expressions import Expression, bind, to_expression
 from headwater.spec.model import Instant, ReadingMode
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     import polars
 
 
-def open_table(path: str | os.PathLike[str], *, metadata: bool = True, filesystem: Any = None) -> Table:
+def open_table(
+    path: str | os.PathLike[str], *, metadata: bool = True, filesystem: Any = None, cache: str | int = "64MB"
+) -> Table:
     """Open the table at a path or URI.
 
     Parameters
@@ -41,13 +44,20 @@ def open_table(path: str | os.PathLike[str], *, metadata: bool = True, filesyste
         Whether to list and prune by the table's metadata table. The rows are the same without it.
     filesystem
         A pyarrow or fsspec filesystem; by default the one that the URI names.
+    cache
+        How much the table may hold of what merging logs with base files found out, for the next scan of it: the same
+        columns of a merge-on-read table are then read about as fast as plain files. 0 keeps nothing, and neither does
+        a scan with a `memory` of its own.
 
     >>> from headwater.demo import demo_table
     >>> open_table(demo_table("trips")).version
     9
     """
     arguments.flag("metadata", metadata)
-    return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata))
+    arguments.size("cache", cache)
+    kept = parse_size("cache", cache)
+    memo = MergeMemo(kept) if kept else None
+    return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata, memo=memo))
 
 
 def create_table(
@@ -170,7 +180,7 @@ class Table(TableWrites):
 
     def refresh(self) -> Table:
         """The same table with what has been committed since."""
-        return Table(HudiTable.open(self.hudi.storage, metadata=self.hudi.use_metadata))
+        return Table(self.hudi.reopened())
 
     def scan(
         self,
@@ -324,6 +334,8 @@ class Scan:
         budget = parse_memory(self.memory)
         workers = affordable_workers(plan.tasks, self._threads(), budget)
         reader = reader.within(budget // (2 * workers))
+        if self.table.hudi.memo is not None and self.memory is None:
+            reader = reader.remembering(self.table.hudi.memo)
 
         def read(task: ScanTask) -> Iterator[pa.RecordBatch]:
             return reader.open(task.slice)

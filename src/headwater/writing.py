@@ -272,4 +272,4 @@ class TableWrites:
         return result
 
     def _reopen(self) -> None:
-        self.hudi = HudiTable.open(self.hudi.storage, metadata=self.hudi.use_metadata)
+        self.hudi = self.hudi.reopened()

@@ -345,7 +345,8 @@ class _SliceRead:
         """The same value so many times; batches share it."""
         known = self._repeated.get(name)
         if known is None or len(known) < rows:
-            known = self._repeated[name] = pa.repeat(pa.scalar(value, kind), rows)
+            # Batches of a file are about as long: with some room, the first one's serves the others.
+            known = self._repeated[name] = pa.repeat(pa.scalar(value, kind), 1 << rows.bit_length())
         return known.slice(0, rows)
 
     def _base_instant(self) -> str:

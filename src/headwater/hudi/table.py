@@ -15,6 +15,7 @@ from headwater.errors import InstantNotFound
 from headwater.hudi.file_index import HudiFileIndex
 from headwater.hudi.keys import PathValues, key_columns, record_keys
 from headwater.hudi.listing import FolderListing, Listing
+from headwater.hudi.merge.memo import MergeMemo
 from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.properties import TableConfig, load_config
 from headwater.hudi.record_index import HudiRecordIndex
@@ -43,16 +44,22 @@ class HudiTable:
     config: TableConfig
     timeline: HudiTimeline
     use_metadata: bool = True
+    memo: MergeMemo | None = field(default=None, repr=False, compare=False)
+    """What scans of this table found out by merging; a later state of the table goes on using it."""
     warnings: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
-    def open(cls, storage: Storage, *, metadata: bool = True) -> HudiTable:
+    def open(cls, storage: Storage, *, metadata: bool = True, memo: MergeMemo | None = None) -> HudiTable:
         config = load_config(storage)
-        return cls(storage, config, load_timeline(storage, config), metadata)
+        return cls(storage, config, load_timeline(storage, config), metadata, memo)
+
+    def reopened(self) -> HudiTable:
+        """The same table as it is now."""
+        return HudiTable.open(self.storage, metadata=self.use_metadata, memo=self.memo)
 
     def __getstate__(self) -> dict[str, object]:
-        """What another process gets: all but open files, which it opens anew."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("metadata", "listing")}
+        """What another process gets: all but open files, which it opens anew, and what is remembered here."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("metadata", "listing", "memo")}
 
     def warn(self, message: str) -> None:
         """Note what a read passed over; told once, to the log and to `warnings`."""

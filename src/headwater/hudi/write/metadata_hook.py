@@ -49,7 +49,7 @@ class MetadataTableHook:
         from headwater.hudi.metadata_table.creating import create_metadata
 
         create_metadata(table, ("files", _RECORD_INDEX))
-        return HudiTable.open(table.storage, metadata=table.use_metadata)
+        return table.reopened()
 
     def commit(
         self,

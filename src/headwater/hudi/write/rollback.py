@@ -66,7 +66,7 @@ def rollback(
     writer ends it.
     """
     with lock.locked(table.storage, wait=wait) as held:
-        fresh = finish_rollbacks(HudiTable.open(table.storage, metadata=table.use_metadata), metadata)
+        fresh = finish_rollbacks(table.reopened(), metadata)
         target = next((i for i in fresh.timeline.instants if i.requested_at == instant and _is_write(i)), None)
         if target is None:
             raise InstantNotFound(
@@ -93,7 +93,7 @@ def roll_back_dead_writers(
             _refuse_the_living(table, instant, held, beats)
         for instant in reversed(dead):
             roll_back(table, instant, metadata)
-            table = HudiTable.open(table.storage, metadata=table.use_metadata)
+            table = table.reopened()
     return table
 
 
@@ -239,7 +239,7 @@ def finish_rollbacks(table: HudiTable, metadata: MetadataHook = METADATA_TABLE) 
             continue
         target = target or Instant(time_, COMPLETES_AS.get(action, action), InstantState.INFLIGHT)
         _execute(table, instant.requested_at, target, _read_plan(plan), metadata)
-    return HudiTable.open(table.storage, metadata=table.use_metadata) if pending else table
+    return table.reopened() if pending else table
 
 
 def _execute(
@@ -272,7 +272,7 @@ def _execute(
     kept = {path: _block_file(*path.rpartition("/")[::2], size) for path, size in sizes.items()}
     there = {**kept, **{file.path: file for file in blocks.values()}}
     # Opened anew: the commit that is undone no longer shows.
-    now = HudiTable.open(storage, metadata=table.use_metadata)
+    now = table.reopened()
     metadata.rollback(now, instant, target.requested_at, [*there.values()])
     # A zombie may have completed the write in the meantime: its files are gone.
     for path in _completed_files(table, target):

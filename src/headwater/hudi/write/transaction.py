@@ -86,7 +86,7 @@ def begin(
     storage = table.storage
     held = lock.acquire(storage, wait=wait, validity=validity)
     try:
-        fresh = HudiTable.open(storage, metadata=table.use_metadata)
+        fresh = table.reopened()
         fresh = roll_back_dead_writers(fresh, held, metadata)
         _sweep(fresh, held)
         fresh = metadata.prepare(fresh)
@@ -297,7 +297,7 @@ class Transaction:
             # First of all: on a disk that is full there is no room for a rollback while the files are there.
             own = [path for path in self._marked if not stays_in_log(self.table, self.instant, path.rpartition("/")[2])]
             delete_all(self.storage, sorted(own))
-            table = HudiTable.open(self.storage, metadata=self.table.use_metadata)
+            table = self.table.reopened()
             mine = [i for i in table.timeline.instants if (i.requested_at, i.action) == (self.instant, self.action)]
             for instant in mine:
                 if not instant.is_completed:

@@ -1,0 +1,107 @@
+"""What an open table keeps of merging: the next scan of it reads no log record again, and sees the same rows."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.fixtures.suites import table, tables
+
+import headwater
+from headwater.errors import InvalidArgument, WrongType
+from headwater.hudi.merge.log_rows import LogReader
+
+MERGED = [one.name for one in tables("generated") if "_mor_" in one.name]
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("x", pa.int64())])
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Told of each time that a log is decoded."""
+    told: list[str] = []
+    read = LogReader.read
+
+    def counting(self: LogReader, *given: object, **more: object) -> object:
+        told.append("decoded")
+        return read(self, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LogReader, "read", counting)
+    return told
+
+
+def rows(found: pa.Table) -> list[str]:
+    return sorted(map(str, found.to_pylist()))
+
+
+def merge_on_read(path: Path) -> headwater.Table:
+    headwater.create(path, schema=SCHEMA, key="id", ordering="ts", kind="mor")
+    found = headwater.open(path)
+    found.insert(pa.table({"id": ["a", "b"], "ts": [1, 1], "x": [1, 2]}, schema=SCHEMA))
+    found.upsert(pa.table({"id": ["b"], "ts": [2], "x": [20]}, schema=SCHEMA))
+    return found
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_a_second_scan_gives_the_rows_of_the_first(name: str) -> None:
+    path = table("generated", name).path()
+    found = headwater.open(path)
+    first = rows(found.scan().to_arrow())
+    names = found.schema.names[5:7]
+    assert rows(found.scan().to_arrow()) == first
+    assert rows(found.scan(columns=names).to_arrow()) == rows(
+        headwater.open(path, cache=0).scan(columns=names).to_arrow()
+    )
+
+
+def test_a_second_scan_decodes_no_log(tmp_path: Path, decoded: list[str]) -> None:
+    found = merge_on_read(tmp_path / "t")
+    decoded.clear()
+    first = found.scan(columns=["id", "x"]).to_arrow()
+    assert len(decoded) == 1
+    assert found.scan(columns=["id", "x"]).to_arrow().equals(first)
+    assert found.refresh().scan(columns=["x"]).to_arrow().equals(first.select(["x"]))
+    assert len(decoded) == 1
+    assert found.scan(columns=["id", "ts"]).to_arrow().num_rows == 2
+    assert len(decoded) == 2  # another column
+
+
+def test_a_write_in_between_is_seen(tmp_path: Path) -> None:
+    found = merge_on_read(tmp_path / "t")
+    before = found.hudi.timeline.commits[-1].requested_at
+    assert rows(found.scan(columns=["id", "x"]).to_arrow()) == ["{'id': 'a', 'x': 1}", "{'id': 'b', 'x': 20}"]
+    found.upsert(pa.table({"id": ["a"], "ts": [3], "x": [100]}, schema=SCHEMA))
+    found.delete(["b"])
+    assert rows(found.scan(columns=["id", "x"]).to_arrow()) == ["{'id': 'a', 'x': 100}"]
+    past = found.scan(columns=["id", "x"], as_of=before).to_arrow()
+    assert rows(past) == ["{'id': 'a', 'x': 1}", "{'id': 'b', 'x': 20}"]
+    assert rows(found.scan(columns=["id", "x"], filter="x = 100").to_arrow()) == ["{'id': 'a', 'x': 100}"]
+
+
+def test_nothing_is_kept_without_a_cache_or_under_a_budget(tmp_path: Path, decoded: list[str]) -> None:
+    merge_on_read(tmp_path / "t")
+    decoded.clear()
+    without = headwater.open(tmp_path / "t", cache=0)
+    for _ in range(2):
+        without.scan(columns=["x"]).to_arrow()
+    assert len(decoded) == 2
+    bounded = headwater.open(tmp_path / "t")
+    for _ in range(2):
+        bounded.scan(columns=["x"], memory="64MB").to_arrow()
+    assert len(decoded) == 4
+
+
+def test_another_process_starts_with_nothing(tmp_path: Path, decoded: list[str]) -> None:
+    found = merge_on_read(tmp_path / "t")
+    first = found.scan(columns=["x"]).to_arrow()
+    decoded.clear()
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy.scan(columns=["x"]).to_arrow().equals(first)
+    assert len(decoded) == 1
+
+
+@pytest.mark.parametrize(("given", "problem"), [("much", InvalidArgument), (True, WrongType), (-1, InvalidArgument)])
+def test_a_cache_that_is_no_size_is_refused(given: object, problem: type[Exception], tmp_path: Path) -> None:
+    with pytest.raises(problem, match="cache="):
+        headwater.open(tmp_path, cache=given)  # type: ignore[arg-type]
