@@ -1,0 +1,113 @@
+"""Columns that were widened or added since a base file was written: the same rows and the same matches in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from tests.spark.session import load, rows, spark
+
+import headwater
+
+ROWS = 60_000  # more values than a dictionary page takes
+OLDER = pa.schema(
+    [("id", pa.string()), ("ts", pa.int64()), ("few", pa.int32()), ("many", pa.int32()), ("ratio", pa.float32())]
+)
+NEWER = pa.schema([
+    ("id", pa.string()), ("ts", pa.int64()), ("few", pa.int64()), ("many", pa.int64()), ("ratio", pa.float64()),
+    ("added", pa.string()),
+])  # fmt: skip
+SQL = {pa.string(): "STRING", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
+FILTERS = [
+    "few = 3",
+    "few = 5000000003",
+    "few > 3000000000",
+    "few >= -3000000000 AND few < 2",
+    "few IN (1, 5000000003)",
+    "few IS NULL",
+    "few <=> NULL",
+    "NOT (few < 5000000000)",
+    "many = 77",
+    "many BETWEEN 50 AND 90",
+    "many < -2147483649 OR many > 59990",
+    "many <> 4294967373",  # 77 in its lower 32 bits
+    "many = 4294967373",
+    "ratio = 0.1",
+    "ratio > 1e300",
+    "added IS NULL AND few = 2",
+    "added = 'new'",
+]
+
+
+def older() -> pa.Table:
+    """Few distinct values and many of them, nulls in each."""
+    number = np.arange(ROWS)
+    columns = {
+        "id": pa.array([f"k{one:06d}" for one in number]),
+        "ts": pa.array(np.ones(ROWS, np.int64)),
+        "few": pa.array((number % 7).astype(np.int32), mask=number % 11 == 0),
+        "many": pa.array(number.astype(np.int32), mask=number % 13 == 0),
+        "ratio": pa.array((number % 10 / 10).astype(np.float32), mask=number % 17 == 0),
+    }
+    return pa.table(columns, schema=OLDER)
+
+
+def newer() -> pa.Table:
+    """Every ninth row again, with values that the older types do not hold."""
+    number = np.arange(0, ROWS, 9)
+    columns = {
+        "id": pa.array([f"k{one:06d}" for one in number]),
+        "ts": pa.array(np.full(len(number), 2)),
+        "few": pa.array(5_000_000_000 + number % 7),
+        "many": pa.array(number, mask=number % 2 == 0),
+        "ratio": pa.array(number / 10),
+        "added": pa.array(["new"] * len(number)),
+    }
+    return pa.table(columns, schema=NEWER)
+
+
+@pytest.fixture(scope="module", params=["cow", "mor"])
+def widened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table whose base file is of the older schema; copy-on-write: another one of the newer schema beside it."""
+    path = tmp_path_factory.mktemp("widened") / str(request.param)
+    table = headwater.create(path, schema=OLDER, key="id", ordering="ts", kind=request.param)
+    table.bulk_insert(older())
+    changed = newer()
+    if request.param == "cow":  # new keys, so that the older file stays as it is
+        changed = changed.set_column(0, "id", pa.array([f"n{one}" for one in range(changed.num_rows)]))
+        table.bulk_insert(changed)
+    else:
+        table.upsert(changed)
+    return path
+
+
+@pytest.fixture(scope="module")
+def in_memory(widened: Path) -> Iterator[DataFrame]:
+    """All rows, held by Spark: filters on them reach no file."""
+    held = [tuple(row.values()) for row in headwater.open(widened).scan(columns=NEWER.names).to_arrow().to_pylist()]
+    frame = spark().createDataFrame(held, ", ".join(f"{field.name} {SQL[field.type]}" for field in NEWER)).cache()
+    yield frame
+    frame.unpersist()
+
+
+@pytest.mark.parametrize("reader", ["native", "merge"])
+def test_every_row_is_read_in_the_newer_types(widened: Path, reader: str) -> None:
+    found = rows(load(spark(), str(widened), reader=reader).select(*NEWER.names))
+    expected = headwater.open(widened).scan(columns=NEWER.names).to_arrow()
+    assert found.schema.types == NEWER.types
+    assert found.num_rows == ROWS + (newer().num_rows if widened.name == "cow" else 0)
+    assert found.sort_by("id").to_pydict() == expected.sort_by("id").to_pydict()
+
+
+@pytest.mark.parametrize("reader", ["native", "merge"])
+@pytest.mark.parametrize("condition", FILTERS)
+def test_a_filter_matches_what_it_matches_in_memory(
+    widened: Path, in_memory: DataFrame, condition: str, reader: str
+) -> None:
+    found = rows(load(spark(), str(widened), reader=reader).where(condition).select("id", "few"))
+    expected = rows(in_memory.where(condition).select("id", "few"))
+    assert found.sort_by("id").to_pydict() == expected.sort_by("id").to_pydict()
