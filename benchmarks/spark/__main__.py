@@ -142,7 +142,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--source", choices=Choice.__args__, default="auto", help="who writes the Hudi tables")  # type: ignore[attr-defined]
     parser.add_argument("--only", nargs="*", default=[], help="only the queries whose name contains one of these")
     parser.add_argument("--systems", nargs="*", default=[], help=f"only these, of: {', '.join(SYSTEMS)}")
-    parser.add_argument("--rounds", type=int, default=4, help="timed turns of each system, after a warm-up")
+    parser.add_argument("--rounds", type=int, default=6, help="timed turns of each system, after a warm-up")
     parser.add_argument("--patience", type=float, default=6.0, help="seconds after which a slow system takes no turn")
     parser.add_argument("--timeout", type=float, default=120.0, help="of one run of one query")
     parser.add_argument(
