@@ -210,7 +210,7 @@ def test_a_table_is_not_created_over_something_else(other: Callable[[Path], str]
 @pytest.mark.parametrize("other", [o for o in OTHERS if o is not another_table], ids=lambda other: other.__name__)
 def test_something_else_is_not_opened_to_be_written(other: Callable[[Path], str], tmp_path: Path) -> None:
     other(tmp_path / "t")
-    refused(tmp_path, lambda: headwater.open(tmp_path / "t"), TableNotFound, "t")
+    refused(tmp_path, lambda: headwater.open(tmp_path / "t"), TableNotFound, "no Hudi table here")
 
 
 # ---------------------------------------------------------------------------------------- disks that do not take it
