@@ -114,18 +114,8 @@ class ParquetBaseFile:
 
     def __post_init__(self) -> None:
         with _Guard(self.storage.describe(self.path)):
-            # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
-            remote = not self.storage.is_local
-            self._source = source = self.storage.open(self.path)
-            self._buffered = not remote and source.size() >= _LARGE
-            self._file = pq.ParquetFile(
-                source,
-                coerce_int96_timestamp_unit="us",
-                pre_buffer=remote,
-                # A buffered stream takes as much memory as a page says it has: such pages are looked at before.
-                buffer_size=_BUFFER if self._buffered else 0,
-                page_checksum_verification=True,
-            )
+            self._source = self.storage.open(self.path)
+            self._file = self._opened()
             self.schema = self._file.schema_arrow.remove_metadata()
             groups, start = [], 0
             for index in range(self._file.num_row_groups):
@@ -135,6 +125,17 @@ class ParquetBaseFile:
             self.row_groups = tuple(groups)
             if start != self._file.metadata.num_rows or any(group.rows < 0 for group in groups):
                 raise ValueError(f"its row groups have {start} rows, its footer says {self._file.metadata.num_rows}")
+
+    def _opened(self, metadata: pq.FileMetaData | None = None, buffer_size: int = 0) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._source,
+            metadata=metadata,
+            coerce_int96_timestamp_unit="us",
+            # Fetching row groups ahead pays where each read is a request; on a disk it only holds memory.
+            pre_buffer=not self.storage.is_local,
+            buffer_size=buffer_size,
+            page_checksum_verification=True,
+        )
 
     @property
     def num_rows(self) -> int:
@@ -222,23 +223,18 @@ class ParquetBaseFile:
 
     def _reader(self, groups: Sequence[RowGroup], columns: Sequence[str]) -> pq.ParquetFile:
         """Who reads these columns: with a buffer where they are too large to be held as they are stored."""
-        if not self._buffered:
+        if not self.storage.is_local or self._source.size() < _LARGE:
             return self._file
         if sum(self._sizes(group, columns)[0] for group in groups) <= _HELD:
-            return self._unbuffered
+            return self._file
+        # A buffered stream takes as much memory as a page says it has: such pages are looked at before.
         for group in groups:
             check_pages(self.storage.absolute(self.path), self._checked_metadata, group.index, columns)
-        return self._file
+        return self._buffered
 
     @cached_property
-    def _unbuffered(self) -> pq.ParquetFile:
-        return pq.ParquetFile(
-            self._source,
-            metadata=self._file.metadata,
-            coerce_int96_timestamp_unit="us",
-            pre_buffer=False,
-            page_checksum_verification=True,
-        )
+    def _buffered(self) -> pq.ParquetFile:
+        return self._opened(self._file.metadata, _BUFFER)
 
     def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
