@@ -106,11 +106,13 @@ def run(
         for task in tasks:
             yield from read(task)
         return
-    lanes = [_Lane(budget // (2 * threads)) for _ in tasks]
+    # A reader that is done before the one ahead of it goes on with the next slice: twice as many lanes as readers.
+    started = 2 * threads
+    lanes = [_Lane(budget // (2 * started)) for _ in tasks]
     turn = iter(range(len(tasks)))
     lock = threading.Lock()
     # A worker may start a slice only when the consumer is near it: lanes far ahead would hold memory for nothing.
-    ahead = threading.Semaphore(threads)
+    ahead = threading.Semaphore(started)
     stopping = threading.Event()
 
     def work() -> None:

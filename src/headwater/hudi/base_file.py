@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,9 @@ BATCH_BYTES = 32 * 1024 * 1024
 _BUFFER = 1024 * 1024
 _LARGE = 64 * 1024 * 1024
 _HELD = 16 * 1024 * 1024
+# Rows of a few numbers: so many of them as a batch may have bytes are decoded at once, which saves going in and out.
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
+_NARROW = 32
 # Skipping pages costs something, too: where more than this share of them is wanted, all are read.
 _WORTH_SKIPPING = 0.6
 
@@ -111,6 +114,7 @@ class ParquetBaseFile:
     batch_bytes: int = BATCH_BYTES
     row_groups: tuple[RowGroup, ...] = field(init=False)
     schema: pa.Schema = field(init=False)
+    _known_sizes: dict[tuple[int, tuple[str, ...]], _Sizes] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         with _Guard(self.storage.describe(self.path)):
@@ -225,7 +229,7 @@ class ParquetBaseFile:
         """Who reads these columns: with a buffer where they are too large to be held as they are stored."""
         if not self.storage.is_local or self._source.size() < _LARGE:
             return self._file
-        if sum(self._sizes(group, columns)[0] for group in groups) <= _HELD:
+        if sum(self._sizes(group, columns).stored for group in groups) <= _HELD:
             return self._file
         # A buffered stream takes as much memory as a page says it has: such pages are looked at before.
         for group in groups:
@@ -238,20 +242,43 @@ class ParquetBaseFile:
 
     def _batch_rows(self, group: RowGroup, columns: Sequence[str]) -> int:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
-        per_row = max(self._sizes(group, columns)[1] // max(group.rows, 1), 1)
+        sizes = self._sizes(group, columns)
+        if sizes.width is not None and 0 < sizes.width <= _NARROW:
+            return max(self.batch_bytes // sizes.width, 1024)
+        per_row = max(sizes.plain // max(group.rows, 1), 1)
         return int(max(min(self.batch_bytes // per_row, BATCH_ROWS), 1024))
 
-    def _sizes(self, group: RowGroup, columns: Sequence[str]) -> tuple[int, int]:
-        """The bytes of some columns as they are stored, and as they were before that."""
+    def _sizes(self, group: RowGroup, columns: Sequence[str]) -> _Sizes:
+        key = (group.index, tuple(columns))
+        if key not in self._known_sizes:
+            self._known_sizes = {key: self._measured(group, set(columns))}  # a file is read from front to back
+        return self._known_sizes[key]
+
+    def _measured(self, group: RowGroup, wanted: set[str]) -> _Sizes:
         meta = self._checked_metadata.row_group(group.index)
-        wanted = set(columns)
         stored = plain = 0
+        width: int | None = 0
         for index in range(meta.num_columns):
             chunk = meta.column(index)
-            if chunk.path_in_schema.split(".", 1)[0] in wanted:
+            path = chunk.path_in_schema
+            if path in wanted or path.split(".", 1)[0] in wanted:
                 stored += chunk.total_compressed_size
                 plain += chunk.total_uncompressed_size
-        return stored, plain
+                known = _WIDTHS.get(chunk.physical_type) if chunk.num_values == group.rows else None
+                width = None if width is None or known is None or path not in wanted else width + known
+        return _Sizes(stored, plain, width)
+
+
+class _Sizes(NamedTuple):
+    """The bytes of some columns of a row group as they are stored, as they were before that, and of a row of them.
+
+    A row's are known where all columns are numbers. Before they were stored, others may have been repeated from a
+    dictionary: nobody knows what they take.
+    """
+
+    stored: int
+    plain: int
+    width: int | None
 
 
 def _check_rows(found: int, declared: int) -> None:
