@@ -54,10 +54,14 @@ def open_table(
     9
     """
     arguments.flag("metadata", metadata)
+    memo = _memo(cache)
+    return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata, memo=memo))
+
+
+def _memo(cache: str | int) -> MergeMemo | None:
     arguments.size("cache", cache)
     kept = parse_size("cache", cache)
-    memo = MergeMemo(kept) if kept else None
-    return Table(HudiTable.open(Storage.at(path, filesystem=filesystem), metadata=metadata, memo=memo))
+    return MergeMemo(kept) if kept else None
 
 
 def create_table(
@@ -77,6 +81,7 @@ def create_table(
     url_encode: bool = False,
     properties: Mapping[str, str] | None = None,
     filesystem: Any = None,
+    cache: str | int = "64MB",
 ) -> Table:
     """Create an empty table in an empty folder, and open it.
 
@@ -102,6 +107,8 @@ def create_table(
         `{"bucket": 8}`: keys are hashed to so many file groups in each partition.
     properties
         More for `hoodie.properties`, by Hudi's names.
+    filesystem, cache
+        As for `open_table`.
 
     >>> import tempfile
     >>> schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string())])
@@ -113,6 +120,7 @@ def create_table(
     from headwater.hudi.write.options import index_properties
     from headwater.hudi.write.reconcile import stored_schema
 
+    memo = _memo(cache)
     storage = Storage.at(path, filesystem=filesystem)
     chosen = name if name is not None else storage.root.rstrip("/").rsplit("/", 1)[-1]
     creation.create_table(
@@ -132,7 +140,7 @@ def create_table(
     )
     if index is not None:
         creation.prepare_indexes(storage)
-    return Table(HudiTable.open(storage))
+    return Table(HudiTable.open(storage, memo=memo))
 
 
 @dataclass

@@ -37,7 +37,10 @@ def rows(found: pa.Table) -> list[str]:
 
 def merge_on_read(path: Path) -> headwater.Table:
     headwater.create(path, schema=SCHEMA, key="id", ordering="ts", kind="mor")
-    found = headwater.open(path)
+    return _filled(headwater.open(path))
+
+
+def _filled(found: headwater.Table) -> headwater.Table:
     found.insert(pa.table({"id": ["a", "b"], "ts": [1, 1], "x": [1, 2]}, schema=SCHEMA))
     found.upsert(pa.table({"id": ["b"], "ts": [2], "x": [20]}, schema=SCHEMA))
     return found
@@ -65,6 +68,17 @@ def test_a_second_scan_decodes_no_log(tmp_path: Path, decoded: list[str]) -> Non
     assert len(decoded) == 1
     assert found.scan(columns=["id", "ts"]).to_arrow().num_rows == 2
     assert len(decoded) == 2  # another column
+
+
+@pytest.mark.parametrize(("cache", "decodings"), [("64MB", 1), (0, 2)])
+def test_a_table_that_was_created_here_keeps_as_much(
+    tmp_path: Path, decoded: list[str], cache: str | int, decodings: int
+) -> None:
+    found = headwater.create(tmp_path / "t", schema=SCHEMA, key="id", ordering="ts", kind="mor", cache=cache)
+    _filled(found)
+    decoded.clear()
+    assert found.scan(columns=["x"]).to_arrow().equals(found.scan(columns=["x"]).to_arrow())
+    assert len(decoded) == decodings
 
 
 def test_a_write_in_between_is_seen(tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ from tests.unit.spark.spark_json import spark_json
 import headwater
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.merge.memo import MergeMemo
+from headwater.spark.sidecar.handles import OpenTables
 from headwater.spark.sidecar.merging import SliceScan, decode_slice
 from headwater.spark.sidecar.planning import plan, push
 from headwater.spark.sidecar.predicates import FULL
-from headwater.spark.sidecar.tables import OpenTable, OpenTables
+from headwater.spark.sidecar.tables import OpenTable
 from headwater.spark.types import arrow_schema, to_spark
 from headwater.spec.expressions import Expression, bind, filter_batch
 

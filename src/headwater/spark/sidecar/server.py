@@ -22,9 +22,10 @@ from headwater.errors import HeadwaterError, InvalidArgument
 from headwater.hudi.merge.memo import MergeMemo
 from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
+from headwater.spark.sidecar.handles import OpenTables
 from headwater.spark.sidecar.merging import SliceScan, batches, bitmap, decode_slice
 from headwater.spark.sidecar.planning import plan, push
-from headwater.spark.sidecar.tables import OpenTable, OpenTables, location
+from headwater.spark.sidecar.tables import OpenTable, location
 from headwater.spark.sidecar.warehouse import list_folder
 
 _LOG = logging.getLogger("headwater")

@@ -1,11 +1,8 @@
-"""Tables that the driver has open, each under a handle: one state of a table with the options of a read."""
+"""A table that the driver has open: one state of it, with the options of a read."""
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,20 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
 from headwater.hudi.keys import describe_partition
 from headwater.spark.options import ReadOptions, parse_read_options
 from headwater.spark.shown_properties import shown
 from headwater.spark.sidecar.predicates import PartitionValues
 from headwater.spark.types import to_spark
 from headwater.spec.model import PartitionDescriptor
-from headwater.table import Scan, Table, open_table
+from headwater.table import Scan, Table
 
-_MOST_OPEN = 128
-
-
-class UnknownHandle(HeadwaterError, LookupError):
-    """A handle that this process never gave out: the process before it died."""
+_MOST_OTHERS = 32
 
 
 @dataclass(frozen=True)
@@ -52,6 +44,8 @@ class OpenTable:
             chosen = parse_read_options(given, self.conf, table.hudi.config.properties)
             if chosen.metadata != table.hudi.use_metadata:
                 table = Table(replace(table.hudi, use_metadata=chosen.metadata))
+            if len(self._others) >= _MOST_OTHERS:
+                self._others.clear()
             self._others[key] = OpenTable(table, chosen, given, self.conf)
         return self._others[key]
 
@@ -103,40 +97,6 @@ class OpenTable:
         }
 
 
-class OpenTables:
-    """Handles of open tables. One that was not used for long is opened again when it is."""
-
-    def __init__(self) -> None:
-        self._asked: dict[str, tuple[str, Mapping[str, str], Mapping[str, Any]]] = {}
-        self._open: OrderedDict[str, OpenTable] = OrderedDict()
-        self._numbers = itertools.count(1)
-
-    def open(self, path: str, options: Mapping[str, str], session: Mapping[str, Any]) -> str:
-        handle = f"{os.getpid()}-{next(self._numbers)}"
-        self._keep(handle, _open(path, options, session))
-        self._asked[handle] = (path, options, session)
-        return handle
-
-    def get(self, handle: str) -> OpenTable:
-        found = self._open.get(handle)
-        if found is None:
-            if handle not in self._asked:
-                raise UnknownHandle(f"no table is open under the handle {handle}; open it again")
-            found = _open(*self._asked[handle])
-        self._keep(handle, found)
-        return found
-
-    def release(self, handle: str) -> None:
-        self._asked.pop(handle, None)
-        self._open.pop(handle, None)
-
-    def _keep(self, handle: str, table: OpenTable) -> None:
-        self._open[handle] = table
-        self._open.move_to_end(handle)
-        while len(self._open) > _MOST_OPEN:
-            self._open.popitem(last=False)
-
-
 def _with_comments(spark: dict[str, Any], avro: Mapping[str, Any] | None) -> dict[str, Any]:
     """The columns with the comments that the table's schema has for them; Avro calls such a text a doc."""
     docs = {field["name"]: field.get("doc") for field in (avro or {}).get("fields", ())}
@@ -153,12 +113,3 @@ def location(path: str) -> str:
     ('/lake/a b', '/lake', 's3a://bucket/t', 'trips')
     """
     return re.sub(r"^file:(?://(?=/))?", "", path)
-
-
-def _open(path: str, options: Mapping[str, str], session: Mapping[str, Any]) -> OpenTable:
-    # What may change the way to the table's properties cannot come from them.
-    conf = session.get("conf") or {}
-    first = parse_read_options(options, conf)
-    table = open_table(location(path), metadata=first.metadata)
-    chosen = parse_read_options(options, conf, table.hudi.config.properties)
-    return OpenTable(table, chosen, dict(options), dict(conf))
