@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.metadata_table.records import ColumnStats
+from headwater.hudi.metadata_table.values import is_ordered_alike
 from headwater.spec.expressions import BoundFunction, Expression, referenced
 from headwater.spec.expressions.functions import USUAL_FORMAT, pieces_of
 from headwater.spec.statistics import ColumnStatistics
@@ -77,7 +78,7 @@ def function_statistics(stat: ColumnStats, function: BoundFunction) -> ColumnSta
 
 def _fitting(value: Any, type_: pa.DataType) -> Any:
     kind = str if pa.types.is_string(type_) else date if pa.types.is_date(type_) else int
-    return value if type(value) is kind else None
+    return value if type(value) is kind and is_ordered_alike(value) else None
 
 
 def _depends_on_zone(function: BoundFunction) -> bool:

@@ -25,6 +25,7 @@ from headwater.hudi.metadata_table.reader import (
     MetadataTable,
 )
 from headwater.hudi.metadata_table.records import ColumnStats
+from headwater.hudi.metadata_table.values import is_ordered_alike
 from headwater.hudi.properties import TableConfig
 from headwater.hudi.schema import TableSchema
 from headwater.plan import PlanStep, counted
@@ -233,7 +234,7 @@ def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
 
 def _bound(value: Any, kind: pa.DataType) -> Any:
     """A bound as a value of the column's type; None where it is not one, or its meaning is not certain."""
-    if value is None or (isinstance(value, float) and value != value):
+    if value is None or (isinstance(value, float) and value != value) or not is_ordered_alike(value):
         return None
     if pa.types.is_boolean(kind):
         return value if isinstance(value, bool) else None
@@ -251,6 +252,4 @@ def _bound(value: Any, kind: pa.DataType) -> Any:
         return value if isinstance(value, datetime.datetime) and (value.tzinfo is not None) == zoned else None
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else None
-    if pa.types.is_binary(kind):
-        return value if isinstance(value, bytes) else None
     return None

@@ -27,6 +27,7 @@ from headwater.hudi.metadata_table.reader import (
     MetadataTable,
 )
 from headwater.hudi.metadata_table.records import BloomEntry, ColumnStats
+from headwater.hudi.metadata_table.values import is_ordered_alike
 from headwater.hudi.schema import RECORD_KEY
 from headwater.hudi.table import HudiTable
 from headwater.hudi.view import Horizon, ListedFile, build_groups
@@ -261,7 +262,7 @@ def _whose(by: str) -> str:
 
 def _exceeds(left: Any, right: Any) -> bool:
     """Whether one bound is certainly greater than another; bounds of different kinds are not compared."""
-    if left is None or right is None:
+    if left is None or right is None or not (is_ordered_alike(left) and is_ordered_alike(right)):
         return False
     if isinstance(left, float) and isinstance(right, float):
         # A float that became a double went through its text.

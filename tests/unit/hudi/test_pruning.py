@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -49,3 +50,26 @@ def test_text_that_counts_as_null_throughout_may_have_no_statistics(kind: pa.Dat
     assert metadata is not None
     pruner = SlicePruner(opened.hudi.config, opened.hudi.schema, metadata, True)
     assert (pruner._convert(ColumnStats("f", column, None, None, 4, 4, 8, 8)) is not None) == is_trusted
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "is_trusted"),
+    [
+        (pa.binary(), b"a", b"b", False),
+        (pa.string(), "a", "b", True),
+        (pa.string(), "", "z\ud7ff", True),
+        (pa.string(), "a", "\uffef", False),
+        (pa.string(), "a", "z\U0001f600", False),
+        (pa.string(), "\U0001f600", "\uffef", False),
+    ],
+)
+def test_bounds_that_java_may_have_ordered_otherwise_are_not_trusted(
+    kind: pa.DataType, low: object, high: object, is_trusted: bool
+) -> None:
+    """Hudi unites ranges of bytes by signed ones and those of text by UTF-16 units: values may lie outside."""
+    opened = headwater.open(table("generated", STATISTICS[0]).path())
+    metadata = opened.hudi.metadata
+    assert metadata is not None
+    schema = replace(opened.hudi.schema, arrow=pa.schema([("v", kind)]))
+    pruner = SlicePruner(opened.hudi.config, schema, metadata, True)
+    assert (pruner._convert(ColumnStats("f", "v", low, high, 4, 0, 8, 8)) is not None) == is_trusted  # type: ignore[arg-type]

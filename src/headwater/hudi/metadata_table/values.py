@@ -80,6 +80,20 @@ def stat_value(
     return convert(raw, upper)
 
 
+def is_ordered_alike(value: StatValue) -> bool:
+    """Whether Java orders a bound among others as SQL does; what Hudi united by another order may leave values out.
+
+    Bytes are signed there, and Hudi unites ranges so that Parquet found by unsigned ones. Text goes by its UTF-16
+    units, in which characters beyond 16 bits come before U+E000.
+
+    >>> is_ordered_alike("Zürich"), is_ordered_alike("\U0001f600"), is_ordered_alike(b"a")
+    (True, False, False)
+    """
+    if isinstance(value, bytes):
+        return False
+    return not isinstance(value, str) or not value or max(value) < "\ud800"
+
+
 def decimal_of(raw: bytes, scale: int) -> Decimal:
     """A decimal from its unscaled big-endian two's complement.
 

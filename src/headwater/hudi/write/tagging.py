@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from headwater.errors import InvalidArgument, UnsupportedTable
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
 from headwater.hudi.file_names import parse_base_file, parse_log_file
-from headwater.hudi.footer_index import MAX_KEY, MIN_KEY, by_footer
+from headwater.hudi.footer_index import by_footer, key_range
 from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
 from headwater.hudi.keys import key_columns, record_keys
 from headwater.hudi.merge.fold import Rows
@@ -357,8 +357,8 @@ def _matches(keys: pa.ChunkedArray | pa.Array, wanted: pa.Array) -> Rows:
 
 
 def _in_range(base: BaseFile, wanted: pa.Array) -> bool:
-    low, high = base.footer.get(MIN_KEY), base.footer.get(MAX_KEY)
-    return low is None or high is None or _any_between(wanted, low.decode(), high.decode())
+    known = key_range(base)
+    return known is None or _any_between(wanted, *known)
 
 
 def _groups_with(base: BaseFile, wanted: pa.Array) -> Iterator[RowGroup]:

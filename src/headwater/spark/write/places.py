@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import InvalidArgument
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
-from headwater.hudi.footer_index import MAX_KEY, MIN_KEY
+from headwater.hudi.footer_index import key_range
 from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
 from headwater.hudi.keys import key_columns, record_keys
 from headwater.hudi.merge.fold import Rows
@@ -245,8 +245,8 @@ class _ReadKeys:
         if slice_.base_file is None:
             return
         base = open_base_file(self.table.storage, slice_.base_file.path)
-        smallest, largest = base.footer.get(MIN_KEY), base.footer.get(MAX_KEY)
-        if smallest is not None and largest is not None and (smallest.decode() > high or largest.decode() < low):
+        known = key_range(base)
+        if known is not None and (known[0] > high or known[1] < low):
             return
         names = key_columns(self.table.config)
         for start, part in base.batches(
