@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 
 from headwater import arguments
 from headwater.errors import AlreadyThere, InvalidArgument, MissingDependency, MissingFile, StorageError, WrongType
-from headwater.storage import writing
+from headwater.storage import fsspec_systems, writing
 
 _READS = ("listed", "looked up", "opened", "read")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
@@ -52,11 +52,16 @@ class Storage:
 
     @classmethod
     def at(cls, location: str | os.PathLike[str], *, filesystem: Any = None) -> Storage:
-        """The storage behind a path or URI; `filesystem` may be a pyarrow or an fsspec filesystem."""
+        """The storage behind a path or URI; `filesystem` may be a pyarrow or an fsspec filesystem.
+
+        One of fsspec is used without its cache of listings, in which nobody else's commits are seen.
+        """
         text = arguments.location(location)
         if not text:
             raise InvalidArgument("an empty path names no table; give a folder or a URI such as s3://bucket/table")
         if filesystem is not None:
+            if isinstance(filesystem, pafs.PyFileSystem) and isinstance(filesystem.handler, pafs.FSSpecHandler):
+                filesystem = filesystem.handler.fs
             if not isinstance(filesystem, pafs.FileSystem):
                 filesystem = _by_handler(filesystem)
             return cls(filesystem, _SCHEME.sub("", text).rstrip("/"), text.rstrip("/"))
@@ -71,15 +76,13 @@ class Storage:
 
     @classmethod
     def _by_fsspec(cls, uri: str) -> Storage:
-        import fsspec
-
         try:
-            found, path = fsspec.core.url_to_fs(uri)
+            found, path = fsspec_systems.by_uri(uri)
         except ImportError as error:
             raise MissingDependency(f"{uri}: {error}; install the fsspec package for this scheme") from error
         except ValueError as error:
             raise InvalidArgument(f"{uri}: no filesystem for this scheme ({error})") from error
-        return cls(pafs.PyFileSystem(pafs.FSSpecHandler(found)), path.rstrip("/"), uri.rstrip("/"))
+        return cls(found, path.rstrip("/"), uri.rstrip("/"))
 
     def absolute(self, path: str) -> str:
         """The path as the filesystem wants it."""
@@ -273,4 +276,4 @@ def _by_handler(filesystem: Any) -> pafs.FileSystem:
     if not callable(getattr(filesystem, "open", None)) or not callable(getattr(filesystem, "info", None)):
         kind = type(filesystem).__name__
         raise WrongType(f"filesystem={filesystem!r} is a {kind}; give a filesystem of pyarrow or of fsspec, or none")
-    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+    return fsspec_systems.as_pyarrow(filesystem)

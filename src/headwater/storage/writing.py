@@ -7,17 +7,19 @@ free.
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from headwater.errors import MissingDependency, StorageError
+from headwater.errors import StorageError
+from headwater.storage.fsspec_systems import as_os_errors, gcs_twin, s3_twin
 
 # Filesystems of fsspec that put an object on the condition that there is none, in one request.
 _CONDITIONAL = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
@@ -36,7 +38,10 @@ def create(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
     if isinstance(filesystem, pafs.HadoopFileSystem):
         _create_by_rename(filesystem, path, data)
         return
-    _conditional(filesystem).pipe_file(path, data, mode="create")
+    store = _conditional(filesystem)
+    put = as_os_errors(store.pipe_file)
+    _check_conditions(store, put, path)
+    put(path, data, mode="create")
 
 
 def replace(filesystem: pafs.FileSystem, path: str, data: bytes) -> None:
@@ -146,6 +151,41 @@ def _create_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> No
         raise
 
 
+_checked: set[tuple[Any, str]] = set()
+
+
+def _check_conditions(store: Any, put: Callable[..., Any], path: str) -> None:
+    """Once for a bucket: does the store refuse to put over what is there?
+
+    Where it does not, two writers both have the lock and both commit. Releases of s3fs and gcsfs from before the end of
+    2024 leave the condition out without a word, and so do some servers that speak S3.
+    """
+    bucket = path.split("/", 1)[0]
+    if (store, bucket) in _checked:
+        return
+    method = getattr(type(store), "_pipe_file", None) or type(store).pipe_file
+    if "mode" not in inspect.signature(method).parameters:
+        package = type(store).__module__.split(".")[0]
+        raise StorageError(
+            f"{path}: this release of {package} has no conditional put, which a commit needs; upgrade it: "
+            f"pip install --upgrade {package} fsspec"
+        )
+    probe = temporary_path(path)
+    put(probe, b"", mode="create")
+    try:
+        put(probe, b"", mode="create")
+    except FileExistsError:
+        _checked.add((store, bucket))
+        return
+    finally:
+        with suppress(OSError):
+            as_os_errors(store.rm_file)(probe)
+    raise StorageError(
+        f"{path}: this store puts an object over another one although the request says not to, so that two writers "
+        "could not tell who came first; write to S3, Google Cloud Storage or a server that knows If-None-Match"
+    )
+
+
 def _protocols(filesystem: Any) -> frozenset[str]:
     protocol = getattr(filesystem, "protocol", ())
     return frozenset((protocol,) if isinstance(protocol, str) else protocol)
@@ -159,27 +199,12 @@ def _conditional(filesystem: pafs.FileSystem) -> Any:
             return inner
         shown = ", ".join(sorted(_protocols(inner))) or type(inner).__name__
     elif isinstance(filesystem, pafs.S3FileSystem):
-        return _twin("s3", "s3fs", filesystem.region)
+        return s3_twin(filesystem)
     elif isinstance(filesystem, pafs.GcsFileSystem):
-        return _twin("gs", "gcsfs", None)
+        return gcs_twin(filesystem)
     else:
         shown = filesystem.type_name
     raise StorageError(
         f"{shown}: this filesystem cannot create a file on the condition that there is none, which a commit needs; "
         "writing works on local disks, HDFS, S3 (fsspec's s3fs) and Google Cloud Storage (gcsfs)"
     )
-
-
-@lru_cache(maxsize=8)
-def _twin(protocol: str, package: str, region: str | None) -> Any:
-    """pyarrow's own object stores have no conditional put: the same store by fsspec, with the default credentials."""
-    import fsspec
-
-    options = {"client_kwargs": {"region_name": region}} if region else {}
-    try:
-        return fsspec.filesystem(protocol, **options)
-    except ImportError as error:
-        raise MissingDependency(
-            f"{protocol}://: writing needs a conditional put, which {package} has: pip install {package}, or give "
-            "filesystem= one of fsspec"
-        ) from error

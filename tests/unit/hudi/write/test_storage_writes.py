@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,7 +102,10 @@ def test_a_read_only_folder_says_so(tmp_path: Path) -> None:
 
 
 def test_pyarrows_own_s3_needs_s3fs_to_create(monkeypatch: pytest.MonkeyPatch) -> None:
+    import_module("fsspec.registry")
     monkeypatch.setitem(sys.modules, "s3fs", None)
+    # Where it was imported before.
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
     storage = Storage(pafs.S3FileSystem(anonymous=True, region="eu-west-1"), "bucket/t", "s3://bucket/t")
     with pytest.raises(MissingDependency, match="pip install s3fs"):
         storage.create("a", b"")
