@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -49,6 +49,36 @@ class PruningReport:
     steps: list[PlanStep] = field(default_factory=list)
 
 
+class KnownSlices:
+    """What an open table has found out about its partitions, for the next question: it has one state, so that holds.
+
+    No more than `most` slices are held.
+    """
+
+    def __init__(self, most: int = 200_000) -> None:
+        self._left = most
+        self._slices: dict[tuple[str | None, bool], dict[str, tuple[FileSlice, ...]]] = {}
+        self._descriptors: dict[pa.Schema, dict[str, PartitionDescriptor]] = {}
+
+    def at(self, end: Instant | None, base_files_only: bool) -> Mapping[str, tuple[FileSlice, ...]]:
+        """Partition → its newest slices at an instant, of the partitions that are known."""
+        return self._slices.get((None if end is None else end.requested_at, base_files_only), {})
+
+    def learn(self, end: Instant | None, base_files_only: bool, found: Mapping[str, tuple[FileSlice, ...]]) -> None:
+        kept = self._slices.setdefault((None if end is None else end.requested_at, base_files_only), {})
+        for partition, slices in found.items():
+            self._left -= len(slices) + 1
+            if self._left < 0:
+                return
+            kept[partition] = slices
+
+    def descriptors(self, schema: pa.Schema) -> dict[str, PartitionDescriptor]:
+        """Partition → its values, as they are with a schema."""
+        if schema not in self._descriptors:
+            self._descriptors = {schema: {}}
+        return self._descriptors[schema]
+
+
 @dataclass(frozen=True)
 class HudiFileIndex:
     """Lists by the metadata table or by folders, whichever `listing` is."""
@@ -64,6 +94,7 @@ class HudiFileIndex:
     """Where files of a range are gone: answer from those that are left, as Hudi 1.x does. Rows may then be missing,
     which is why it must be asked for."""
     report: PruningReport = field(default_factory=PruningReport, compare=False)
+    known: KnownSlices = field(default_factory=KnownSlices, repr=False, compare=False)
 
     def list_files_at(
         self, instant: Instant | None = None, filters: Expression | None = None
@@ -123,24 +154,36 @@ class HudiFileIndex:
         descriptors = self._partitions(self.listing.partitions(), bound)
         if bound is not None and pruner is not None:
             descriptors = pruner.partitions(descriptors, bound)
-        listed = self.listing.files_of([descriptor.path for descriptor in descriptors])
-        slices: list[FileSlice] = []
-        for descriptor in descriptors:
-            slices += self._latest(build_groups(descriptor.path, listed[descriptor.path], horizon))
-        if end is not None and self.timeline.config.version < 8:
-            # A log file of 0.x takes the blocks of several commits.
-            slices = [replace(slice_, as_of=end.requested_at) for slice_ in slices]
+        found = self._newest_slices([descriptor.path for descriptor in descriptors], end, horizon)
+        self.report.slices_total += sum(map(len, found.values()))
         if bound is not None and pruner is not None:
-            slices = pruner.slices(slices, bound)
+            kept: dict[str, list[FileSlice]] = {}
+            for slice_ in pruner.slices([slice_ for slices in found.values() for slice_ in slices], bound):
+                kept.setdefault(slice_.group.partition, []).append(slice_)
+            found = {partition: tuple(slices) for partition, slices in kept.items()}
             self.report.steps += pruner.steps
-        by_partition: dict[str, list[FileSlice]] = {}
-        for slice_ in slices:
-            by_partition.setdefault(slice_.group.partition, []).append(slice_)
         return [
-            PartitionIncrementalSnapshot(descriptor, instants, tuple(by_partition[descriptor.path]))
+            PartitionIncrementalSnapshot(descriptor, instants, found[descriptor.path])
             for descriptor in descriptors
-            if descriptor.path in by_partition
+            if found.get(descriptor.path)
         ]
+
+    def _newest_slices(
+        self, partitions: Sequence[str], end: Instant | None, horizon: Horizon
+    ) -> dict[str, tuple[FileSlice, ...]]:
+        """Partition → its newest slices at an instant; those that are not known yet are listed."""
+        known = self.known.at(end, self.base_files_only)
+        listed = self.listing.files_of([partition for partition in partitions if partition not in known])
+        made: dict[str, tuple[FileSlice, ...]] = {}
+        for partition, files in listed.items():
+            slices = self._latest(build_groups(partition, files, horizon))
+            if end is not None and self.timeline.config.version < 8:
+                # A log file of 0.x takes the blocks of several commits.
+                slices = [replace(slice_, as_of=end.requested_at) for slice_ in slices]
+            made[partition] = tuple(slices)
+        found = {partition: known[partition] if partition in known else made[partition] for partition in partitions}
+        self.known.learn(end, self.base_files_only, made)
+        return found
 
     def _pruner(self, *, newest: bool) -> SlicePruner | None:
         if self.metadata is None:
@@ -171,6 +214,7 @@ class HudiFileIndex:
             present = {file.name for file in listed[descriptor.path]}
             groups = build_groups(descriptor.path, written[descriptor.path].values(), horizon)
             slices = tuple(replace(slice_, instants=chosen) for slice_ in self._latest(groups))
+            self.report.slices_total += len(slices)
             gone = [path for slice_ in slices for path in slice_.paths if path.rsplit("/", 1)[-1] not in present]
             if gone:
                 return self._increment_by_snapshot(instants, chosen, end, filters)
@@ -212,14 +256,17 @@ class HudiFileIndex:
             slices = [replace(slice_, delta_files=()) for slice_ in slices]
         else:
             slices = [latest for group in groups if (latest := group.latest()) is not None]
-        self.report.slices_total += len(slices)
         return slices
 
     def _descriptor(self, partition: str) -> PartitionDescriptor:
         return describe_partition(self.timeline.config, partition, self.schema.arrow)
 
     def _partitions(self, paths: Sequence[str], bound: Expression | None) -> list[PartitionDescriptor]:
-        found = [self._descriptor(path) for path in paths]
+        known = self.known.descriptors(self.schema.arrow)
+        for path in paths:
+            if path not in known:
+                known[path] = self._descriptor(path)
+        found = [known[path] for path in paths]
         kept = found if bound is None else self._matching(found, bound)
         self.report.partitions_total += len(found)
         self.report.partitions_kept += len(kept)

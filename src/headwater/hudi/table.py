@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import InstantNotFound
-from headwater.hudi.file_index import HudiFileIndex
+from headwater.hudi.file_index import HudiFileIndex, KnownSlices
 from headwater.hudi.keys import PathValues, key_columns, record_keys
 from headwater.hudi.listing import FolderListing, Listing
 from headwater.hudi.merge.memo import MergeMemo
@@ -34,6 +34,7 @@ from headwater.spec.model import FileSlice, Instant, ReadingMode
 from headwater.storage import Storage
 
 _LOG = logging.getLogger("headwater")
+_OWN = ("metadata", "listing", "memo", "_known_slices")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class HudiTable:
 
     def __getstate__(self) -> dict[str, object]:
         """What another process gets: all but open files, which it opens anew, and what is remembered here."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("metadata", "listing", "memo")}
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN}
 
     def warn(self, message: str) -> None:
         """Note what a read passed over; told once, to the log and to `warnings`."""
@@ -114,11 +115,23 @@ class HudiTable:
     def listing(self) -> Listing:
         return self.metadata or FolderListing(self.storage, self.config)
 
+    @cached_property
+    def _known_slices(self) -> KnownSlices:
+        return KnownSlices()
+
     def file_index(
         self, schema: TableSchema | None = None, *, base_files_only: bool = False, despite_cleaning: bool = False
     ) -> HudiFileIndex:
         schema = schema or self.schema
-        return HudiFileIndex(self.timeline, self.listing, schema, self.metadata, base_files_only, despite_cleaning)
+        return HudiFileIndex(
+            self.timeline,
+            self.listing,
+            schema,
+            self.metadata,
+            base_files_only,
+            despite_cleaning,
+            known=self._known_slices,
+        )
 
     def instant_at(self, when: object) -> Instant:
         """The newest completed write at a point in time: an instant, a timestamp or a date."""

@@ -38,7 +38,7 @@ class RowCounts:
         """The same for any slice: rows that logs inserted are added, those that they deleted taken away."""
         if slice_.base_file is not None:
             rows = self._of_base(slice_)
-            return None if rows is None else max(rows + self.change(slice_), 0)
+            return rows if rows is None or not slice_.delta_files else max(rows + self.change(slice_), 0)
         logs = [self._of_logs().get(ref.path) for ref in slice_.delta_files]
         # Some indexes call every record an update: all that was written counts, and a key that came twice does twice.
         return None if None in logs else max(sum(log.records - log.deletes for log in logs if log is not None), 0)
@@ -67,8 +67,7 @@ class RowCounts:
 
     def _of_base(self, slice_: FileSlice) -> int | None:
         base = slice_.base_file
-        name = None if base is None else parse_base_file(base.name)
-        return None if base is None or name is None else self._written(name.instant).get(base.path)
+        return None if base is None else self._written(slice_.base_instant).get(base.path)
 
     def _written(self, requested_at: str) -> dict[str, int]:
         found = self._rows.get(requested_at)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -54,26 +55,27 @@ class _Sizes:
     A size alone says little: the bloom filter in the footer can be most of a small file.
 
     >>> sizes = _Sizes(_Footer(10, 1_100, {"a": 100}), _Footer(1_010, 11_100, {"a": 10_100}))
-    >>> sizes.rows(1_100), sizes.content(1_100), sizes.rows(6_100)
-    (10.0, 100.0, 510.0)
+    >>> sizes.rows([1_100]), sizes.content([1_100]), sizes.rows([6_100, 1_100])
+    (10.0, 100.0, 520.0)
     """
 
     smallest: _Footer
     largest: _Footer
 
-    def rows(self, size: int) -> float:
-        return self._between(size, self.smallest.rows, self.largest.rows)
+    def rows(self, sizes: Sequence[int]) -> float:
+        """How many rows files of these sizes have together."""
+        return self._between(sizes, self.smallest.rows, self.largest.rows)
 
-    def content(self, size: int) -> float:
-        """Bytes of the columns."""
-        return self._between(size, self.smallest.content, self.largest.content)
+    def content(self, sizes: Sequence[int]) -> float:
+        """Bytes of the columns of files of these sizes."""
+        return self._between(sizes, self.smallest.content, self.largest.content)
 
-    def _between(self, size: int, least: int, most: int) -> float:
+    def _between(self, sizes: Sequence[int], least: int, most: int) -> float:
         low, high = self.smallest.bytes, self.largest.bytes
         if high <= low:
-            return most * size / high if high else 0.0
-        part = min(max((size - low) / (high - low), 0.0), 1.0)
-        return least + part * (most - least)
+            return most * sum(sizes) / high if high else 0.0
+        parts = np.clip((np.array(sizes, np.float64) - low) / (high - low), 0.0, 1.0)
+        return float(least * len(sizes) + parts.sum() * (most - least))
 
 
 _FOOTERS: OrderedDict[str, _Footer | None] = OrderedDict()
@@ -96,11 +98,11 @@ def estimate(
     sizes = _sizes(context, slices)
     known = _from_metadata(context, metadata, slices, columns)
     rows = _rows(context, slices, known, sizes, counts)
-    size = sum(slice_.size for slice_ in slices)
+    bases = [_base_bytes(slice_) for slice_ in slices]
+    logs = sum(ref.size or 0 for slice_ in slices if slice_.delta_files for ref in slice_.delta_files)
+    size = sum(bases) + logs
     if sizes is not None:
-        bases = [_base_bytes(slice_) for slice_ in slices]
-        content = sum(sizes.content(base) for base in bases) + size - sum(bases)
-        size = int(content * sizes.largest.share(columns))
+        size = int((sizes.content(bases) + logs) * sizes.largest.share(columns))
     if not columns:
         size = min(size, (rows or 0) * _ROW_WITHOUT_COLUMNS) or size
     found = _columns(slices, known, columns) | _of_partitions(slices, partitions or {}, columns)
@@ -115,8 +117,9 @@ def _sizes(context: SliceContext, slices: Sequence[FileSlice]) -> _Sizes | None:
     bases = [slice_ for slice_ in slices if _base_bytes(slice_)]
     if not bases:
         return None
-    largest = _footer(context, max(bases, key=_base_bytes))
-    smallest = _footer(context, min(bases, key=_base_bytes))
+    bytes_ = [_base_bytes(slice_) for slice_ in bases]
+    largest = _footer(context, bases[bytes_.index(max(bytes_))])
+    smallest = _footer(context, bases[bytes_.index(min(bytes_))])
     return None if largest is None else _Sizes(smallest or largest, largest)
 
 
@@ -131,21 +134,22 @@ def _rows(
         counts.learn()
     total, unknown = 0.0, []
     for slice_ in slices:
-        if slice_ in known:
+        if known and slice_ in known:
             total += max(known[slice_].rows + counts.change(slice_), 0)
         elif (found := counts.estimate(slice_)) is not None:
             total += found
         else:
             unknown.append(slice_)
+    unseen = []
     for slice_ in unknown:
         footer = _footer(context, slice_) if len(unknown) <= _FEW else None
         if footer is not None:
             total += max(footer.rows + counts.change(slice_), 0)
-        elif sizes is not None:
-            total += sizes.rows(_base_bytes(slice_) or slice_.size)
         else:
-            return None
-    return round(total)
+            unseen.append(_base_bytes(slice_) or slice_.size)
+    if unseen and sizes is None:
+        return None
+    return round(total + (sizes.rows(unseen) if sizes is not None else 0))
 
 
 def _from_metadata(

@@ -124,4 +124,25 @@ class Sidecar:
         given = {"read_schema": opened["schema"], "metadata_columns": [], "predicates": [], "limit": None, **arguments}
         found: dict[str, Any] = self.ask("plan", handle=opened["handle"], **given)
         self.ask("scan", scan_id=found["scan_id"], blobs=[base64.b64decode(found["scan"])])
-        return found
+        return {**found, "tasks": _rows(found["tasks"], found["partitions"])}
+
+
+def _rows(columns: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A plan's tasks one by one, as the JVM makes them of their columns. `slice` is what a request about one says."""
+    rows = []
+    for index, way in enumerate(columns["way"]):
+        place, name, size = columns["partition"][index], columns["name"][index], columns["size"][index]
+        folder = partitions[place]["path"]
+        path = f"{folder}/{name}" if folder else name
+        payload = None if columns["payload"] is None else columns["payload"][index]
+        rows.append(
+            {
+                **columns["ways"][way],
+                "partition": place,
+                "path": path,
+                "size": size,
+                "delta_bytes": 0 if columns["delta_bytes"] is None else columns["delta_bytes"][index],
+                "slice": {"path": path, "size": size} if payload is None else {"payload": payload},
+            }
+        )
+    return rows

@@ -68,7 +68,7 @@ def test_bytes_of_another_protocol_are_refused() -> None:
 
 
 def test_it_greets_with_its_versions(sidecar: Sidecar) -> None:
-    assert sidecar.hello["protocol"] == 1
+    assert sidecar.hello["protocol"] == 2
     assert sidecar.hello["headwater"] == headwater.__version__
     assert sidecar.hello["pid"] == sidecar.process.pid
     assert sidecar.ask("ping") == {}
@@ -277,7 +277,7 @@ def test_a_request_that_is_cancelled_ends_early(tmp_path: Path) -> None:
     with Sidecar() as process:
         opened = process.open(_big_table(tmp_path))
         plan = process.plan(opened)
-        process.send("read", scan_id=plan["scan_id"], payload=plan["tasks"][0]["payload"])
+        process.send("read", scan_id=plan["scan_id"], **plan["tasks"][0]["slice"])
         kind, _ = process.receive()
         assert kind is Kind.DATA
         process.cancel()
@@ -289,7 +289,7 @@ def test_a_request_that_is_cancelled_ends_early(tmp_path: Path) -> None:
         assert process.ask("ping") == {}
         # A cancel that comes too late does not hit the next request.
         process.cancel()
-        again = process.stream("read", scan_id=plan["scan_id"], payload=plan["tasks"][0]["payload"])
+        again = process.stream("read", scan_id=plan["scan_id"], **plan["tasks"][0]["slice"])
         assert again.end["cancelled"] is False
         assert again.rows is not None
         assert again.rows.num_rows == 3_000_000
@@ -319,7 +319,7 @@ def test_metadata_columns_come_last(sidecar: Sidecar) -> None:
     columns = ["_file", "_pos", "_partition"]
     plan = sidecar.plan(opened, metadata_columns=columns)
     task = next(task for task in plan["tasks"] if task["how"] == "positional")
-    arguments = {"scan_id": plan["scan_id"], "payload": task["payload"]}
+    arguments = {"scan_id": plan["scan_id"], **task["slice"]}
     merged = sidecar.stream("merge", **arguments, rows=True)
     assert merged.rows is not None
     assert merged.rows.column_names[-3:] == columns
@@ -346,12 +346,10 @@ def test_executors_see_the_state_that_was_planned(tmp_path: Path) -> None:
         expected = headwater.open(path).scan().to_arrow()
         shutil.rmtree(path / ".hoodie")
         executor.ask("scan", scan_id=plan["scan_id"], blobs=[base64.b64decode(plan["scan"])])
-        found = [
-            executor.stream("read", scan_id=plan["scan_id"], payload=task["payload"]).rows for task in plan["tasks"]
-        ]
+        found = [executor.stream("read", scan_id=plan["scan_id"], **task["slice"]).rows for task in plan["tasks"]]
         assert sum(rows.num_rows for rows in found if rows is not None) == expected.num_rows
         task = next(task for task in plan["tasks"] if task["how"] == "positional")
-        assert executor.stream("merge", scan_id=plan["scan_id"], payload=task["payload"], rows=False).rows is None
+        assert executor.stream("merge", scan_id=plan["scan_id"], **task["slice"], rows=False).rows is None
 
 
 def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
@@ -364,7 +362,7 @@ def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
             file.unlink()
         for op in ("read", "merge"):
             with pytest.raises(SidecarError, match=r"\.log\.") as caught:
-                process.stream(op, scan_id=plan["scan_id"], payload=task["payload"])
+                process.stream(op, scan_id=plan["scan_id"], **task["slice"])
             assert caught.value.type == "MissingFile"
         assert process.ask("ping") == {}
 

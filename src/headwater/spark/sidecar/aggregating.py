@@ -33,6 +33,7 @@ from headwater.spark.sidecar.merging import SliceScan, decode_slice, encode_slic
 from headwater.spark.sidecar.planning import push
 from headwater.spark.sidecar.predicates import FULL
 from headwater.spark.sidecar.tables import OpenTable
+from headwater.spark.sidecar.task_columns import TaskColumns, Way
 from headwater.spec.expressions import FalseValue, TrueValue, conjunction, residual
 from headwater.spec.model import FileSlice, PartitionDescriptor, ReadingMode
 from headwater.spec.statistics import ColumnStatistics
@@ -341,13 +342,13 @@ def _by_footers(tally: Tally, slices: Sequence[_Slice], threads: int | None) -> 
     return left
 
 
-def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally, parallelism: int) -> list[dict[str, Any]]:
+def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally, parallelism: int) -> TaskColumns:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, spec.schema) as writer:
         writer.write_batch(tally.to_batch())
     known: str | None = base64.b64encode(sink.getvalue()).decode("ascii")
-    tasks = []
-    for number, group in enumerate(_groups(slices, parallelism) if slices else [[]]):
+    tasks = TaskColumns([Way("aggregate")])
+    for group in _groups(slices, parallelism) if slices else [[]]:
         content = {
             "spec": spec.to_json(),
             "known": known,
@@ -355,22 +356,12 @@ def _tasks(spec: AggregateSpec, slices: Sequence[_Slice], tally: Tally, parallel
         }
         known = None
         payload = zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8"), 1)
-        tasks.append(
-            {
-                "id": number,
-                "how": "aggregate",
-                "why": "",
-                "path": group[0].slice.paths[0] if group else "",
-                "size": sum(one.slice.size for one in group),
-                "modified": 0,
-                "delta_bytes": sum(ref.size or 0 for one in group for ref in one.slice.delta_files),
-                "schema_key": "",
-                "renames": [],
-                "partition": 0,
-                "payload": base64.b64encode(payload).decode("ascii"),
-                "rows": None,
-            }
-        )
+        tasks.way.append(0)
+        tasks.partition.append(0)
+        tasks.name.append(group[0].slice.paths[0] if group else "")
+        tasks.size.append(sum(one.slice.size for one in group))
+        tasks.delta_bytes.append(sum(ref.size or 0 for one in group for ref in one.slice.delta_files))
+        tasks.payload.append(base64.b64encode(payload).decode("ascii"))
     return tasks
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from headwater.errors import HeadwaterError
 
-PROTOCOL = 1
+PROTOCOL = 2
 _HEADER = struct.Struct(">cI")
 LONGEST = 2**32 - 1
 

@@ -34,8 +34,10 @@ def few_keys(reader: HudiSliceReader) -> list[str] | None:
 def without_keys(plan: ScanPlan, reader: HudiSliceReader) -> ScanPlan:
     """The plan without slices whose footers rule all wanted keys out; slices with logs stay, as logs hold keys too."""
     keys = few_keys(reader)
+    if keys is None:
+        return plan
     alone = [task for task in plan.tasks if isinstance(task.slice, FileSlice) and _is_base_alone(task.slice)]
-    if keys is None or not 1 < len(alone) <= MOST_FOOTERS:
+    if not 1 < len(alone) <= MOST_FOOTERS:
         return plan
     texts = pa.array(keys, pa.string())
 

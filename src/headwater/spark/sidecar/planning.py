@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,16 +14,17 @@ import pyarrow as pa
 from headwater.errors import UnknownMerger
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.bootstrap import is_skeleton
-from headwater.hudi.file_names import BaseFileName, parse_base_file
+from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.plan import PlanStep, ScanTask
 from headwater.spark.options import ReadOptions
 from headwater.spark.row_counts import RowCounts
 from headwater.spark.sidecar.key_pruning import few_keys, without_keys
-from headwater.spark.sidecar.merging import SliceScan, encode_slice
+from headwater.spark.sidecar.merging import SliceScan
 from headwater.spark.sidecar.predicates import FULL, Pushed, classify
 from headwater.spark.sidecar.stored_types import StoredTypes
 from headwater.spark.sidecar.tables import OpenTable
+from headwater.spark.sidecar.task_columns import TaskColumns, Way, slice_text
 from headwater.spark.sidecar.top_rows import STEP, first_rows
 from headwater.spark.statistics import estimate
 from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
@@ -63,14 +63,13 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         _partition_type(table),
         table.options.merge_cache,
     )
-    partitions, constants = _partitions(planned.tasks)
+    partitions, values, constants = _partitions(planned.tasks)
     limit = request.get("limit") if decided else None
-    counts = RowCounts(table.table.hudi.timeline)
     places = {one["path"]: index for index, one in enumerate(partitions)}
     planned = without_keys(planned, reader)
     left = [task.slice for task in planned.tasks if isinstance(task.slice, FileSlice)]
     stored = StoredTypes(table.table.hudi.timeline, () if merging else {slice_.base_instant for slice_ in left})
-    tasks = _Tasks(reader, places, counts, merging, stored, read_schema, constants).make(left)
+    tasks = _Tasks(reader, merging, stored, read_schema, constants).make(left, places)
     if limit is not None:
         tasks = _enough(tasks, reader.context.storage, int(limit))
     return {
@@ -84,8 +83,8 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
             table.table.hudi.metadata,
             left,
             reader.schema.names,
-            counts,
-            {task.partition.path: task.partition.as_mapping() for task in planned.tasks},
+            RowCounts(table.table.hudi.timeline),
+            values,
         ),
         "split_size": table.options.split_size,
         "open_cost": table.options.open_cost,
@@ -109,9 +108,9 @@ def _own_columns(table: OpenTable, reader: HudiSliceReader, read_schema: Mapping
     return pa.schema([table.schema.field(name) for name in found.names]) if merges else found
 
 
-def _ways(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+def _ways(tasks: TaskColumns) -> list[str]:
     """For `explain`: how the slices are read, and why where that is not Spark's own reader."""
-    counts = Counter((str(task["how"]), str(task["why"])) for task in tasks)
+    counts = tasks.counts()
     told = [f"{count} {how}{f' ({why})' if why else ''}" for (how, why), count in counts.most_common()]
     return [f"  tasks      {', '.join(told)}"] if told else []
 
@@ -132,34 +131,33 @@ def _partition_type(table: OpenTable) -> pa.DataType | None:
     return pa.struct([pa.field(name, type_) for name, type_ in types.items()])
 
 
-def _partitions(tasks: Sequence[ScanTask]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The partitions of a plan, and the columns whose values each of their paths tells."""
-    found: dict[str, dict[str, Any]] = {}
+def _partitions(
+    tasks: Sequence[ScanTask],
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], list[str]]:
+    """The partitions of a plan, their values by path, and the columns whose values each of their paths tells."""
+    values: dict[str, dict[str, Any]] = {}
     known: list[str] | None = None
+    last = None
     for task in tasks:
         partition = task.partition
-        if partition.path in found:
+        if partition is last or partition.path in values:
             continue
-        found[partition.path] = {
-            "path": partition.path,
-            "values": {name: to_json(value) for name, value in partition.as_mapping().items()},
-        }
+        last = partition
+        values[partition.path] = partition.as_mapping()
         known = list(partition.columns) if known is None else [name for name in known if name in partition.columns]
-    return list(found.values()), known or []
-
-
-def _base_name(slice_: FileSlice) -> BaseFileName | None:
-    return None if slice_.base_file is None else parse_base_file(slice_.base_file.name)
+    found = [
+        {"path": path, "values": {name: to_json(value) for name, value in each.items()}}
+        for path, each in values.items()
+    ]
+    return found, values, known or []
 
 
 class _Tasks:
-    """Makes tasks of slices."""
+    """Makes tasks of slices. Most slices of a large table are alike: what they share is found out once."""
 
     def __init__(
         self,
         reader: HudiSliceReader,
-        partitions: Mapping[str, int],
-        counts: RowCounts,
         merging: bool,
         stored: StoredTypes,
         wanted: Mapping[str, Any],
@@ -167,39 +165,47 @@ class _Tasks:
     ) -> None:
         self._reader = reader
         self._looks_up = few_keys(reader) is not None
-        self._partitions = partitions
-        self._counts = counts
         self._merging = merging
         self._stored = stored
         self._wanted = wanted
         self._constants = constants
-        self._renames: dict[str, list[dict[str, Any]]] = {}
+        self._renames: dict[str, tuple[tuple[tuple[str, ...], str | None], ...]] = {}
         self._verdicts: dict[str, str] = {}
 
-    def make(self, slices: Sequence[FileSlice]) -> list[dict[str, Any]]:
-        return [self._task(number, slice_) for number, slice_ in enumerate(slices)]
+    def make(self, slices: Sequence[FileSlice], folders: Mapping[str, int]) -> TaskColumns:
+        """A task for each slice; `folders` are the partitions by their number in the plan."""
+        found = TaskColumns(folders=list(folders))
+        numbers: dict[Way, int] = {}
+        native: dict[str, int | None] = {}
+        for slice_ in slices:
+            base, partition, instant = slice_.base_file, slice_.group.partition, slice_.base_instant
+            number = None
+            alone = base is not None and not slice_.delta_files and slice_.instants is None and slice_.as_of is None
+            if alone and base is not None and base.path.endswith(".parquet") and 0 < (base.size or 0) < _LARGE:
+                # Nothing but its commit makes a difference to how such a file is read.
+                if instant not in native:
+                    way = self._way(slice_)
+                    native[instant] = numbers.setdefault(way, len(numbers)) if way.how == "parquet" else None
+                number = native[instant]
+            if number is None:
+                number = numbers.setdefault(self._way(slice_), len(numbers))
+                alone = False
+            path = slice_.paths[0] if base is None else base.path
+            found.way.append(number)
+            found.partition.append(folders[partition])
+            found.name.append(path[len(partition) + 1 :] if partition else path)
+            found.size.append(0 if base is None else base.size or self._size(base.path, base.size))
+            found.delta_bytes.append(0 if alone else sum(ref.size or 0 for ref in slice_.delta_files))
+            found.payload.append(None if alone else slice_text(slice_))
+        found.ways.extend(numbers)
+        return found
 
-    def _task(self, number: int, slice_: FileSlice) -> dict[str, Any]:
+    def _way(self, slice_: FileSlice) -> Way:
         how, why = self._how(slice_)
-        base = slice_.base_file
-        name = _base_name(slice_)
-        instant = slice_.base_instant if name is None else name.instant
-        if not why and name is not None:
+        base, instant = slice_.base_file, slice_.base_instant
+        if base is not None and not why and parse_base_file(base.name) is not None:
             why = self._verdict(instant)
-        return {
-            "id": number,
-            "how": how,
-            "why": why,
-            "path": slice_.paths[0] if base is None else base.path,
-            "size": 0 if base is None else self._size(base.path, base.size),
-            "modified": 0,
-            "delta_bytes": sum(ref.size or 0 for ref in slice_.delta_files),
-            "schema_key": instant,
-            "renames": self._renames_at(instant),
-            "partition": self._partitions[slice_.group.partition],
-            "payload": base64.b64encode(encode_slice(slice_)).decode("ascii"),
-            "rows": self._counts.of(slice_),
-        }
+        return Way(how, why, instant, self._renames_at(instant))
 
     def _how(self, slice_: FileSlice) -> tuple[str, str]:
         base = slice_.base_file
@@ -223,7 +229,7 @@ class _Tasks:
         """What the footer of a native file will say to executors, as far as its commit tells."""
         found = self._verdicts.get(instant)
         if found is None:
-            renames = {tuple(one["column"]): one["file"] for one in self._renames_at(instant)}
+            renames = dict(self._renames_at(instant))
             reason = self._stored.why_not(instant, self._wanted, renames, self._constants)
             found = self._verdicts[instant] = f"left to the sidecar: {reason}" if reason else ""
         return found
@@ -234,30 +240,31 @@ class _Tasks:
         found = self._reader.context.storage.find(path)
         return 0 if found is None else found.size
 
-    def _renames_at(self, instant: str) -> list[dict[str, Any]]:
+    def _renames_at(self, instant: str) -> tuple[tuple[tuple[str, ...], str | None], ...]:
         """What files of an instant call the columns, where they call them otherwise."""
         found = self._renames.get(instant)
         if found is None:
             context = self._reader.context
             pairs = context.history.renames(context.schema.internal, instant)
             names = set(self._reader.schema.names)
-            found = [{"column": list(path), "file": name} for path, name in pairs.items() if path[0] in names]
+            found = tuple((path, name) for path, name in pairs.items() if path[0] in names)
             self._renames[instant] = found
         return found
 
 
-def _enough(tasks: list[dict[str, Any]], storage: Storage, limit: int) -> list[dict[str, Any]]:
+def _enough(tasks: TaskColumns, storage: Storage, limit: int) -> TaskColumns:
     """As many tasks as surely have so many rows, by the footers of a few base files.
 
     What commits say of row counts is not used: a count that is too high would cut rows off.
     """
-    total, kept = 0, []
-    for task in [task for task in tasks if task["how"] == "parquet"][:_MOST_FOOTERS]:
-        rows = open_base_file(storage, task["path"]).num_rows
-        kept.append({**task, "rows": rows})
-        total += rows
+    total = 0
+    kept: list[int] = []
+    native = [index for index, way in enumerate(tasks.way) if tasks.ways[way].how == "parquet"]
+    for index in native[:_MOST_FOOTERS]:
+        total += open_base_file(storage, tasks[index]["path"]).num_rows
+        kept.append(index)
         if total >= limit:
-            return kept
+            return tasks.take(kept)
     return tasks
 
 

@@ -23,9 +23,10 @@ from headwater.hudi.merge.memo import MergeMemo
 from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
 from headwater.spark.sidecar.handles import OpenTables
-from headwater.spark.sidecar.merging import SliceScan, batches, bitmap, decode_slice
+from headwater.spark.sidecar.merging import SliceScan, batches, bitmap
 from headwater.spark.sidecar.planning import plan, push
 from headwater.spark.sidecar.tables import OpenTable, location
+from headwater.spark.sidecar.task_columns import TaskColumns, slice_of
 from headwater.spark.sidecar.warehouse import list_folder
 
 _LOG = logging.getLogger("headwater")
@@ -106,7 +107,7 @@ class Server:
                 pa.default_memory_pool().release_unused()
 
     def _send(self, kind: Kind, content: Mapping[str, Any]) -> None:
-        write_frame(self._out, kind, json.dumps(content, separators=(",", ":")).encode("utf-8"))
+        write_frame(self._out, kind, json.dumps(content, separators=(",", ":"), default=_columns).encode("utf-8"))
 
     def _open(self, request: Request) -> Mapping[str, Any]:
         query = request.query
@@ -157,7 +158,7 @@ class Server:
         return replace(scan, reader=scan.reader.remembering(self._memo, primary=bool(request.query.get("owns", True))))
 
     def _merge(self, request: Request, stream: _RowStream) -> None:
-        slice_ = decode_slice(base64.b64decode(request.query["payload"]))
+        slice_ = slice_of(request.query)
         scan = self._remembering(request)
         wanted = bool(request.query.get("rows", True))
         dropped = []
@@ -175,7 +176,7 @@ class Server:
             stream.end(scan.schema)
 
     def _rows(self, request: Request, stream: _RowStream) -> None:
-        scan, slice_ = self._known_scan(request), decode_slice(base64.b64decode(request.query["payload"]))
+        scan, slice_ = self._known_scan(request), slice_of(request.query)
         for table in scan.read(slice_):
             stream.rows(table, scan.schema)
         stream.end(scan.schema)
@@ -185,6 +186,13 @@ class Server:
         schema, rows = run_aggregate(self._remembering(request), payloads, stream.check)
         stream.rows(pa.Table.from_batches([rows]), schema)
         stream.end(schema)
+
+
+def _columns(part: object) -> object:
+    """The part of an answer that is no JSON by itself."""
+    if isinstance(part, TaskColumns):
+        return part.to_json()
+    raise TypeError(f"an answer with a {type(part).__name__} in it")
 
 
 def _define(name: str, request: Request) -> Mapping[str, Any]:

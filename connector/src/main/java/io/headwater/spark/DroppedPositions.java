@@ -1,6 +1,5 @@
 package io.headwater.spark;
 
-import io.headwater.spark.sidecar.Json;
 import io.headwater.spark.sidecar.SidecarStream;
 import java.io.IOException;
 import java.lang.ref.SoftReference;
@@ -75,7 +74,7 @@ final class DroppedPositions {
         forget(key, entry);
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
-        throw new IOException("interrupted while waiting for the dropped positions of " + task.file, e);
+        throw new IOException("interrupted while waiting for the dropped positions of " + task.file(), e);
       }
     }
   }
@@ -91,7 +90,7 @@ final class DroppedPositions {
     return () -> {
       try (SidecarStream stream =
           SidecarStream.open(spec.python, spec.scanId, spec.scan, task.path,
-              Json.object().put("op", "merge").put("payload", task.payload).put("rows", false))) {
+              task.request("merge").put("rows", false))) {
         long[] words = stream.awaitPositions();
         stream.finish();
         metrics.add(stream);

@@ -67,7 +67,7 @@ final class FileShape {
   private Broadcast<SerializableConfiguration> indexed;
 
   static FileShape of(ReadSpec spec, SliceTask task) throws IOException {
-    String key = spec.scanId + '\n' + (task.schemaKey == null ? task.file : task.schemaKey);
+    String key = spec.scanId + '\n' + (task.way.schemaKey == null ? task.file() : task.way.schemaKey);
     FileShape shape = VERDICTS.get(key);
     if (shape == null) {
       shape = new FileShape(spec, task);
@@ -148,7 +148,7 @@ final class FileShape {
     ParquetReadOptions options =
         HadoopReadOptions.builder(conf).withMetadataFilter(ParquetMetadataConverter.SKIP_ROW_GROUPS).build();
     try (ParquetFileReader reader =
-        ParquetFileReader.open(HadoopInputFile.fromPath(new Path(task.file), conf), options)) {
+        ParquetFileReader.open(HadoopInputFile.fromPath(new Path(task.file()), conf), options)) {
       return reader.getFileMetaData().getSchema();
     } catch (IOException | RuntimeException e) {
       throw ParquetSplitReader.explain(task, e);
@@ -188,7 +188,7 @@ final class FileShape {
     private Judge(ReadSpec spec, SliceTask task) {
       this.caseSensitive = spec.caseSensitive;
       this.converter = new ParquetToSparkSchemaConverter(spec.hadoop.value());
-      for (SliceTask.Rename rename : task.renames) {
+      for (SliceTask.Rename rename : task.way.renames) {
         renames.put(Arrays.asList(rename.column), rename);
       }
       this.renamed = !renames.isEmpty();

@@ -52,17 +52,17 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
   private PartitionReader<ColumnarBatch> open() throws IOException {
     HeadwaterBatch.Split split = splits[at++];
     SliceTask task = split.task;
-    switch (task.how) {
+    switch (task.way.how) {
       case "parquet":
       case "positional":
         FileShape shape = FileShape.of(spec, task);
         if (shape.unreadable != null) {
-          LOG.info("{}: read by the sidecar: {}", task.file, shape.unreadable);
+          LOG.info("{}: read by the sidecar: {}", task.file(), shape.unreadable);
           // The slice is read whole, so only its first split has rows.
           return split.start == 0 ? readBySidecar(task) : null;
         }
         metrics.filesRead++;
-        return task.how.equals("parquet")
+        return task.way.how.equals("parquet")
             ? new ParquetSplitReader(spec, shape, split, false)
             : new PositionalReader(spec, shape, split, metrics);
       case "stream":
@@ -70,14 +70,14 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
       case "aggregate":
         return aggregate();
       default:
-        throw new IOException("slice " + task.id + ": the plan says to read it by '" + task.how
+        throw new IOException("slice " + task.id + ": the plan says to read it by '" + task.way.how
             + "', which this jar does not know. Use the jar of the same headwater release.");
     }
   }
 
   private PartitionReader<ColumnarBatch> readBySidecar(SliceTask task) {
     metrics.slicesBySidecar++;
-    return new StreamReader(spec, task, Json.object().put("op", "read").put("payload", task.payload), false);
+    return new StreamReader(spec, task, task.request("read"), false);
   }
 
   /** All slices of this task in one request: the sidecar adds them up itself. */
@@ -85,7 +85,7 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
     ObjectNode request = Json.object().put("op", "aggregate");
     ArrayNode payloads = request.putArray("payloads");
     for (HeadwaterBatch.Split split : splits) {
-      payloads.add(split.task.payload);
+      payloads.add(split.task.payload());
     }
     at = splits.length;
     metrics.slicesBySidecar += splits.length;

@@ -64,11 +64,11 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     try {
       this.reader =
           SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
-              new Path(task.file), split.start, split.length, task.size, task.modified);
+              new Path(task.file()), split.start, split.length, task.size);
     } catch (Exception e) {
       throw explain(task, e);
     }
-    InputFileBlockHolder.set(task.file, split.start, split.length);
+    InputFileBlockHolder.set(task.file(), split.start, split.length);
   }
 
   private static boolean contains(StructType schema, String name) {
@@ -103,7 +103,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     ParquetReadOptions options =
         HadoopReadOptions.builder(conf).withRange(split.start, split.start + split.length).build();
     try (ParquetFileReader file =
-        ParquetFileReader.open(HadoopInputFile.fromPath(new Path(split.task.file), conf), options)) {
+        ParquetFileReader.open(HadoopInputFile.fromPath(new Path(split.task.file()), conf), options)) {
       return file.getRowGroups().isEmpty() ? 0 : file.getRowGroups().get(0).getRowIndexOffset();
     } catch (IOException | RuntimeException e) {
       throw explain(split.task, e);
@@ -270,14 +270,14 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     for (Throwable cause = error; cause != null; cause = cause.getCause()) {
       if (cause instanceof FileNotFoundException) {
         return new IOException(
-            "MissingFile: " + task.file + " is gone since the query was planned; it was cleaned or deleted. Run the query"
+            "MissingFile: " + task.file() + " is gone since the query was planned; it was cleaned or deleted. Run the query"
                 + " again, or keep older versions for longer than queries run.", error);
       }
       if (cause instanceof ClosedByInterruptException || cause instanceof InterruptedException) {
-        return new IOException("interrupted while reading " + task.file, error);
+        return new IOException("interrupted while reading " + task.file(), error);
       }
     }
-    return new IOException("CorruptFile: " + task.file + ": Spark's Parquet reader cannot read it (" + error + ")", error);
+    return new IOException("CorruptFile: " + task.file() + ": Spark's Parquet reader cannot read it (" + error + ")", error);
   }
 
   @Override

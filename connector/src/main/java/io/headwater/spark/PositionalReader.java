@@ -1,6 +1,5 @@
 package io.headwater.spark;
 
-import io.headwater.spark.sidecar.Json;
 import java.io.IOException;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -35,7 +34,7 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
         split.start > 0
             ? null
             : new StreamReader(
-                spec, task, Json.object().put("op", "merge").put("payload", task.payload).put("rows", true), true);
+                spec, task, task.request("merge").put("rows", true), true);
     try {
       this.base = new ParquetSplitReader(spec, shape, split, true);
     } catch (IOException | RuntimeException e) {
@@ -86,7 +85,7 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
     long last = 64L * dropped.length - 1;
     while (rows >= 0 && last >= rows) {
       if ((dropped[(int) (last >>> 6)] >>> last & 1L) != 0) {
-        throw new IOException("CorruptFile: " + task.file + " has " + rows + " rows, and its logs replace row " + last
+        throw new IOException("CorruptFile: " + task.file() + " has " + rows + " rows, and its logs replace row " + last
             + "; restore the files of this slice");
       }
       last--;

@@ -53,10 +53,12 @@ final class ScanPlan {
       fields.put(field.name(), field);
     }
     this.bound = answer.hasNonNull("bound") ? bound(answer.get("bound"), fields) : null;
+    List<String> folders = new ArrayList<>();
     List<Object[]> constantValues = new ArrayList<>();
     List<Object[]> partitionValues = new ArrayList<>();
     for (JsonNode partition : answer.path("partitions")) {
       JsonNode values = partition.path("values");
+      folders.add(partition.path("path").asText());
       Object[] ofConstants = new Object[constants.length];
       for (int i = 0; i < constants.length; i++) {
         ofConstants[i] = Values.read(values.get(constants[i]), fields.get(constants[i]).dataType());
@@ -69,15 +71,31 @@ final class ScanPlan {
       }
       partitionValues.add(ofKeys);
     }
-    this.tasks = new ArrayList<>();
-    for (JsonNode task : answer.path("tasks")) {
-      int partition = task.path("partition").asInt(-1);
+    this.tasks = tasks(answer.path("tasks"), root, folders, constantValues, partitionValues);
+  }
+
+  /** The tasks, which come by columns. */
+  private static List<SliceTask> tasks(
+      JsonNode sent, String root, List<String> folders, List<Object[]> constants, List<Object[]> partitions) {
+    List<SliceTask.Way> ways = new ArrayList<>();
+    sent.path("ways").forEach(way -> ways.add(new SliceTask.Way(way)));
+    JsonNode way = sent.path("way");
+    JsonNode partition = sent.path("partition");
+    JsonNode name = sent.path("name");
+    JsonNode size = sent.path("size");
+    JsonNode deltaBytes = sent.path("delta_bytes");
+    JsonNode payload = sent.path("payload");
+    List<SliceTask> tasks = new ArrayList<>(way.size());
+    for (int i = 0; i < way.size(); i++) {
+      int place = partition.get(i).intValue();
+      String folder = folders.get(place);
+      String file = name.get(i).textValue();
       tasks.add(
-          new SliceTask(task, root,
-              partition < 0 || partition >= constantValues.size() ? new Object[constants.length] : constantValues.get(partition),
-              partition < 0 || partition >= partitionValues.size()
-                  ? new Object[partitionType.length()] : partitionValues.get(partition)));
+          new SliceTask(i, ways.get(way.get(i).intValue()), root, folder.isEmpty() ? file : folder + "/" + file,
+              size.get(i).longValue(), deltaBytes.isArray() ? deltaBytes.get(i).longValue() : 0,
+              payload.isArray() ? payload.get(i).textValue() : null, constants.get(place), partitions.get(place)));
     }
+    return tasks;
   }
 
   private static Predicate bound(JsonNode sent, Map<String, StructField> fields) {
@@ -96,7 +114,8 @@ final class ScanPlan {
   String how() {
     Map<String, Integer> counts = new TreeMap<>();
     for (SliceTask task : tasks) {
-      String key = task.how + (task.why == null || task.why.isEmpty() ? "" : " (" + task.why + ")");
+      String why = task.way.why;
+      String key = task.way.how + (why == null || why.isEmpty() ? "" : " (" + why + ")");
       counts.merge(key, 1, Integer::sum);
     }
     List<String> parts = new ArrayList<>();

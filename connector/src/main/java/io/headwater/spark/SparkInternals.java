@@ -62,8 +62,7 @@ final class SparkInternals {
       Path path,
       long start,
       long length,
-      long size,
-      long modified) {
+      long size) {
     // Calendars: the tables' dates are proleptic Gregorian always, whatever is set for other files.
     // A missing or broken file is an error always.
     Map<String, String> options = Map$.MODULE$.<String, String>empty();
@@ -76,7 +75,7 @@ final class SparkInternals {
             conf, hadoopConf, columns, columns, new StructType(), filters, Option.empty(), new ParquetOptions(options, conf));
     return factory.buildColumnarReader(
         new PartitionedFile(
-            InternalRow.empty(), SparkPath.fromPath(path), start, length, new String[0], modified, size,
+            InternalRow.empty(), SparkPath.fromPath(path), start, length, new String[0], 0, size,
             Map$.MODULE$.<String, Object>empty()));
   }
 

@@ -30,7 +30,7 @@ import org.slf4j.LoggerFactory;
  * it. Any breach of the protocol kills the process, since nothing read after it could be trusted.
  */
 public final class Sidecar {
-  static final int PROTOCOL = 1;
+  static final int PROTOCOL = 2;
   private static final Logger LOG = LoggerFactory.getLogger(Sidecar.class);
   private static final int STDERR_LINES = 40;
   private static final int MAX_FRAME = Integer.MAX_VALUE - 16;
