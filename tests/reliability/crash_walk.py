@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fsspec
 from tests.reliability.crash_tables import COLUMNS, Operation, Row, frame
 
 import headwater
@@ -60,13 +61,16 @@ class Wrong(AssertionError):
 
 @dataclass
 class Walk:
-    """One operation on one table: `kept` is the table before it, `work` where it is done again and again."""
+    """One operation on one table: `kept` is the table before it, `work` where it is done again and again.
+
+    Where it is done is a folder, or a URI of fsspec's store in memory, which makes files as object stores do.
+    """
 
     operation: Operation
     kind: str
     version: int
     kept: Path
-    work: Path
+    work: Path | str
 
     def run(self, storage: Storage) -> None:
         self.operation.start(storage, self.kind, self.version)
@@ -95,6 +99,9 @@ class Walk:
         return found
 
     def again(self) -> None:
+        if isinstance(self.work, str):
+            _copy_to_store(self.kept, self.work)
+            return
         shutil.rmtree(self.work, ignore_errors=True)
         if self.kept.exists():
             shutil.copytree(self.kept, self.work)
@@ -158,6 +165,15 @@ class Walk:
             raise Wrong(f"left behind: {left}")
 
 
+def _copy_to_store(kept: Path, uri: str) -> None:
+    store, root = fsspec.core.url_to_fs(uri)
+    if store.exists(root):
+        store.rm(root, recursive=True)
+    for path in kept.rglob("*"):
+        if path.is_file():
+            store.pipe_file(f"{root}/{path.relative_to(kept)}", path.read_bytes())
+
+
 def _before(instant: Any) -> str:
     """A time before an instant, and after all others that matter."""
     return str(int(instant.requested_at) - 1)
@@ -173,7 +189,7 @@ def rows_of(scan: headwater.Scan) -> tuple[Row, ...]:
     return tuple(sorted((tuple(row[name] for name in COLUMNS) for row in found), key=repr))
 
 
-def look(folder: Path, start: str | None) -> State:
+def look(folder: Path | str, start: str | None) -> State:
     """What readers see: with the metadata table, without it, and of what changed."""
     try:
         opened = headwater.open(folder)
@@ -191,7 +207,7 @@ def look(folder: Path, start: str | None) -> State:
     return State(rows, rows_of(opened.incremental(start, None, columns=COLUMNS)))
 
 
-def verified(folder: Path) -> VerifyReport:
+def verified(folder: Path | str) -> VerifyReport:
     return verify(headwater.open(folder), deep=True)
 
 
@@ -202,15 +218,15 @@ def check_clean(report: VerifyReport) -> None:
         raise Wrong("verify: " + "; ".join(map(str, found)))
 
 
-def left_behind(folder: Path) -> Iterator[str]:
+def left_behind(folder: Path | str) -> Iterator[str]:
     """Files that nobody needs: of dead writers, or without a name."""
     hudi = headwater.open(folder).hudi
     timeline = hudi.timeline
     yield from (f"pending {instant}" for instant in timeline.instants if not instant.is_completed)
     known = {instant.requested_at for instant in timeline.completed()}
-    for path in folder.rglob("*"):
-        text = str(path.relative_to(folder))
-        if path.is_dir() or _is_of_an_unfinished_index(text, hudi.config.metadata_partitions):
+    for path in hudi.storage.list("", recursive=True):
+        text = path.path
+        if path.is_directory or _is_of_an_unfinished_index(text, hudi.config.metadata_partitions):
             continue
         if path.name.endswith(".tmp") or text.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/")):
             yield text

@@ -7,6 +7,7 @@ many of each. HEADWATER_CRASH_SEED chooses others.
 from __future__ import annotations
 
 import os
+import uuid
 import zlib
 from pathlib import Path
 
@@ -30,18 +31,38 @@ CASES = [
 def test_a_writer_that_dies_at_any_call_leaves_the_state_before_or_after(
     name: str, kind: str, version: int, tmp_path: Path, record_property: Record
 ) -> None:
+    _walked(
+        name, kind, version, tmp_path / "none", tmp_path / "work", POINTS, "crash walk: crash points", record_property
+    )
+
+
+ON_STORES = [case for case in CASES if ASKED == "all" or case.values[1:] in (("cow", 9), ("mor", 9), ("mor", 6))]
+
+
+@pytest.mark.parametrize(("name", "kind", "version"), ON_STORES)
+def test_the_same_holds_on_an_object_store(
+    name: str, kind: str, version: int, tmp_path: Path, record_property: Record
+) -> None:
+    points = None if POINTS is None else max(1, POINTS // 4)
+    work = f"memory://{tmp_path.name}-{uuid.uuid4().hex}/work"
+    _walked(name, kind, version, tmp_path / "none", work, points, "crash walk: on an object store", record_property)
+
+
+def _walked(
+    name: str, kind: str, version: int, none: Path, work: Path | str, most: int | None, label: str, record: Record
+) -> None:
     operation = BY_NAME[name]
-    kept = tmp_path / "none" if operation.creates else made(kind, version, operation.variant)
-    walk = Walk(operation, kind, version, kept, tmp_path / "work")
+    kept = none if operation.creates else made(kind, version, operation.variant)
+    walk = Walk(operation, kind, version, kept, work)
     points = walk.points()
     before, after = walk.states()
     assert (before == after) == name.startswith("index_"), "the operation does what it is to be stopped at"
-    chosen = sample(points, POINTS, f"{SEED}/{zlib.crc32(f'{name}/{kind}/{version}'.encode())}")
+    chosen = sample(points, most, f"{SEED}/{zlib.crc32(f'{name}/{kind}/{version}'.encode())}")
     wrong = []
     for point in chosen:
         try:
             walk.stop(point, before, after)
         except Exception as error:
             wrong.append(f"{point}\n{type(error).__name__}: {error}")
-    count(record_property, "crash walk: crash points", len(chosen), of=len(points), wrong=len(wrong))
+    count(record, label, len(chosen), of=len(points), wrong=len(wrong))
     assert not wrong, "\n\n".join(wrong[:5])

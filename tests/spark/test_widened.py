@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 from tests.spark.session import load, rows, spark
 
 import headwater
 
-ROWS = 60_000  # more values than a dictionary page takes
-OLDER = pa.schema(
-    [("id", pa.string()), ("ts", pa.int64()), ("few", pa.int32()), ("many", pa.int32()), ("ratio", pa.float32())]
-)
+ROWS = 60_000
+OLDER = pa.schema([
+    ("id", pa.string()), ("ts", pa.int64()), ("few", pa.int32()), ("many", pa.int32()), ("ratio", pa.float32()),
+    ("sure", pa.int32()),
+])  # fmt: skip
 NEWER = pa.schema([
     ("id", pa.string()), ("ts", pa.int64()), ("few", pa.int64()), ("many", pa.int64()), ("ratio", pa.float64()),
-    ("added", pa.string()),
+    ("sure", pa.int64()), ("added", pa.string()),
 ])  # fmt: skip
 SQL = {pa.string(): "STRING", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 FILTERS = [
@@ -38,13 +41,14 @@ FILTERS = [
     "many = 4294967373",
     "ratio = 0.1",
     "ratio > 1e300",
+    "sure < -5000000000 OR sure = 999",
     "added IS NULL AND few = 2",
     "added = 'new'",
 ]
 
 
 def older() -> pa.Table:
-    """Few distinct values and many of them, nulls in each."""
+    """Few distinct values, as a dictionary in the file, and many of them, plain; nulls in each but the last."""
     number = np.arange(ROWS)
     columns = {
         "id": pa.array([f"k{one:06d}" for one in number]),
@@ -52,6 +56,7 @@ def older() -> pa.Table:
         "few": pa.array((number % 7).astype(np.int32), mask=number % 11 == 0),
         "many": pa.array(number.astype(np.int32), mask=number % 13 == 0),
         "ratio": pa.array((number % 10 / 10).astype(np.float32), mask=number % 17 == 0),
+        "sure": pa.array((number % 1000).astype(np.int32)),
     }
     return pa.table(columns, schema=OLDER)
 
@@ -65,6 +70,7 @@ def newer() -> pa.Table:
         "few": pa.array(5_000_000_000 + number % 7),
         "many": pa.array(number, mask=number % 2 == 0),
         "ratio": pa.array(number / 10),
+        "sure": pa.array(-number - 5_000_000_000),
         "added": pa.array(["new"] * len(number)),
     }
     return pa.table(columns, schema=NEWER)
@@ -75,7 +81,11 @@ def widened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A table whose base file is of the older schema; copy-on-write: another one of the newer schema beside it."""
     path = tmp_path_factory.mktemp("widened") / str(request.param)
     table = headwater.create(path, schema=OLDER, key="id", ordering="ts", kind=request.param)
-    table.bulk_insert(older())
+    with mock.patch("headwater.hudi.write.parquet_sink._dictionary_columns", return_value=["few", "ratio", "sure"]):
+        table.bulk_insert(older())
+    (file,) = path.glob("*.parquet")
+    chunks = [pq.read_metadata(file).row_group(0).column(at) for at in range(5, 11)]
+    assert [chunk.has_dictionary_page for chunk in chunks] == [False, False, True, False, True, True]
     changed = newer()
     if request.param == "cow":  # new keys, so that the older file stays as it is
         changed = changed.set_column(0, "id", pa.array([f"n{one}" for one in range(changed.num_rows)]))

@@ -23,7 +23,7 @@ _BEYOND_TWINS = ("role_arn", "external_id", "tls_ca_file_path", "target_service_
 
 
 # What stores call the time at which a file was last written.
-_WRITTEN_AT = ("mtime", "LastModified", "updated", "last_modified")
+_WRITTEN_AT = ("mtime", "LastModified", "updated", "last_modified", "created")
 
 
 def as_pyarrow(filesystem: Any) -> pafs.PyFileSystem:
