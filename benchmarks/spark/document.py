@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spark.queries import HEADWATER, PARQUET
+from benchmarks.spark.queries import HEADWATER, HUDI, PARQUET
 from benchmarks.spark.report import join_lines, problems, summary, systems_of, times
 from benchmarks.spark.results import Result
 
@@ -17,7 +17,8 @@ session. A query's time is all that a user waits for, opening the table included
 that the systems take one after another. An answer that differs from the baseline's has no figure.
 
 Headwater's executors keep what merging a slice found out for the next query that reads it, so its best
-turn is one that found it there; the column "no cache" merges anew in every turn, as the first query does."""
+turn is one that found it there; the column "no cache" merges anew in every turn, as the first query does. Its
+driver keeps tables open, with their listing, and looks for changes before each query; Apache Hudi keeps its listing too."""
 
 
 def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -> str:
@@ -28,7 +29,7 @@ def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -
         "",
         INTRODUCTION,
         "",
-        _circumstances(facts),
+        _circumstances(facts, _command(sessions)),
     ]
     for spark, results in sessions.items():
         lines += ["", f"### Spark {spark}", "", *_table(results), "", summary(results).capitalize() + "."]
@@ -41,12 +42,18 @@ def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -
     return "\n".join([*lines, END, ""])
 
 
-def _circumstances(facts: Mapping[str, Any]) -> str:
+def _command(sessions: Mapping[str, Sequence[Result]]) -> str:
+    """What to type to get all of the page again."""
+    peers = any(HUDI in result.figures for measured in sessions.values() for result in measured)
+    return "PEERS=1 make bench-spark" if peers else "make bench-spark"
+
+
+def _circumstances(facts: Mapping[str, Any], command: str) -> str:
     machine = facts["machine"]
     return (
         f"{facts['rows']:,} rows; tables {facts['tables_note']}; {machine['cores']} cores, "
         f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns; {facts['made_at'][:10]}, commit "
-        f"{machine['commit']}. `make bench-spark` repeats it."
+        f"{machine['commit']}. `{command}` repeats it."
     )
 
 

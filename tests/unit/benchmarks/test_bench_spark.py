@@ -206,6 +206,16 @@ def test_json_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert again.figures == one.figures
     text = document.render(sessions, facts)
     assert "| COW: full scan | 1.00 | **1.00×** | 1.00× | 1.00× | ≤ 1.05× | met |" in text
+    assert "`make bench-spark` repeats it" in text
+
+
+def test_the_page_says_how_to_repeat_the_half_with_peers() -> None:
+    query = replace(queries.queries(TOTAL)[0], systems=(PARQUET, HEADWATER, HUDI))
+    said = {name: told([1.0]) for name in query.systems}
+    one = results.result(query, {"query": query.name, "busy": [], "systems": said})
+    machine = {"cores": 2, "memory_gib": 4, "commit": "abc"}
+    facts = {"rows": TOTAL, "tables_note": "", "machine": machine, "rounds": 1, "made_at": "2026-01-01"}
+    assert "`PEERS=1 make bench-spark` repeats it" in document.render({"3.5.9": [one]}, facts)
 
 
 def test_the_page_keeps_what_others_wrote(tmp_path: Path) -> None:
