@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapred.JobConf;
 import org.apache.parquet.HadoopReadOptions;
 import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.format.converter.ParquetMetadataConverter;
@@ -86,7 +87,7 @@ final class FileShape {
     Set<String> narrow = new HashSet<>();
     this.sources = new int[fields.length];
     String reason = null;
-    MessageType schema = readSchema(task, spec.hadoop.value());
+    MessageType schema = readSchema(task, spec.hadoopConf());
     for (int i = 0; i < fields.length && reason == null; i++) {
       if (constants.contains(fields[i].name())) {
         sources[i] = CONSTANT;
@@ -160,7 +161,8 @@ final class FileShape {
     Broadcast<SerializableConfiguration> made = withRowIndex ? indexed : plain;
     if (made == null) {
       String json = columns(withRowIndex).json();
-      Configuration conf = new Configuration(spec.hadoop.value());
+      // Spark's reader copies what is no JobConf for each file, and writes the filters of each into it.
+      Configuration conf = filters.length == 0 ? new JobConf(spec.hadoopConf()) : new Configuration(spec.hadoopConf());
       conf.set("org.apache.spark.sql.parquet.row.requested_schema", json);
       conf.set("org.apache.spark.sql.parquet.row.attributes", json);
       made = new LocalBroadcast(new SerializableConfiguration(conf));
@@ -187,7 +189,7 @@ final class FileShape {
 
     private Judge(ReadSpec spec, SliceTask task) {
       this.caseSensitive = spec.caseSensitive;
-      this.converter = new ParquetToSparkSchemaConverter(spec.hadoop.value());
+      this.converter = new ParquetToSparkSchemaConverter(spec.hadoopConf());
       for (SliceTask.Rename rename : task.way.renames) {
         renames.put(Arrays.asList(rename.column), rename);
       }

@@ -116,7 +116,7 @@ final class HeadwaterBatch implements Batch {
     ScanPlan plan = scan.plan();
     ReadSpec spec = new ReadSpec(plan, required, data, metadata, SparkInternals.v1Filters(dataFilters.toArray(new Predicate[0])), limit);
     Broadcast<ReadSpec> sent = SparkInternals.broadcast(spec, ReadSpec.class);
-    return new HeadwaterPartitionReaderFactory(sent);
+    return new HeadwaterPartitionReaderFactory(sent, spec.hadoop);
   }
 
   @Override

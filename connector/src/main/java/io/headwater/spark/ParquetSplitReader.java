@@ -99,7 +99,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
 
   /** Where the row groups of a split begin, by the library that chooses them; -1 where it does not tell. */
   private static long firstRow(ReadSpec spec, HeadwaterBatch.Split split) throws IOException {
-    Configuration conf = spec.hadoop.value();
+    Configuration conf = spec.hadoopConf();
     ParquetReadOptions options =
         HadoopReadOptions.builder(conf).withRange(split.start, split.start + split.length).build();
     try (ParquetFileReader file =

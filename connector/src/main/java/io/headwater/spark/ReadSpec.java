@@ -4,6 +4,7 @@ import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
@@ -28,7 +29,7 @@ final class ReadSpec implements Serializable {
   final Filter[] filters;
   final Integer limit;
   final boolean caseSensitive;
-  final SerializableConfiguration hadoop;
+  final Broadcast<SerializableConfiguration> hadoop;
   private final Map<String, String> settings = new HashMap<>();
   private transient SQLConf sqlConf;
 
@@ -74,7 +75,11 @@ final class ReadSpec implements Serializable {
     hadoopConf.setBoolean("spark.sql.parquet.inferTimestampNTZ.enabled", true);
     hadoopConf.setBoolean("spark.sql.legacy.parquet.nanosAsLong", false);
     hadoopConf.setBoolean("spark.sql.parquet.fieldId.read.enabled", false);
-    this.hadoop = new SerializableConfiguration(hadoopConf);
+    this.hadoop = SharedConf.broadcast(hadoopConf);
+  }
+
+  Configuration hadoopConf() {
+    return hadoop.value().value();
   }
 
   /** The driver's Parquet settings, as an executor has no session to ask. */

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.headwater.spark.sidecar.Json;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -113,11 +114,12 @@ final class ScanPlan {
   /** How many slices are read in which way, and the reasons: for {@code explain()}. */
   String how() {
     Map<String, Integer> counts = new TreeMap<>();
-    for (SliceTask task : tasks) {
-      String why = task.way.why;
-      String key = task.way.how + (why == null || why.isEmpty() ? "" : " (" + why + ")");
-      counts.merge(key, 1, Integer::sum);
-    }
+    Map<SliceTask.Way, Integer> ways = new IdentityHashMap<>();
+    tasks.forEach(task -> ways.merge(task.way, 1, Integer::sum));
+    ways.forEach((way, count) -> {
+      String key = way.how + (way.why == null || way.why.isEmpty() ? "" : " (" + way.why + ")");
+      counts.merge(key, count, Integer::sum);
+    });
     List<String> parts = new ArrayList<>();
     counts.forEach((way, count) -> parts.add(count + " " + way));
     return parts.isEmpty() ? "none" : String.join(", ", parts);

@@ -5,6 +5,7 @@ import java.lang.reflect.Method;
 import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.AnalysisException;
@@ -46,7 +47,11 @@ final class SparkInternals {
   }
 
   static <T> Broadcast<T> broadcast(T value, Class<T> type) {
-    return Compat.session().sparkContext().broadcast(value, ClassTag$.MODULE$.apply(type));
+    return context().broadcast(value, ClassTag$.MODULE$.apply(type));
+  }
+
+  static SparkContext context() {
+    return Compat.session().sparkContext();
   }
 
   static Filter[] v1Filters(Predicate[] predicates) {
