@@ -18,7 +18,8 @@ that the systems take one after another. An answer that differs from the baselin
 
 Headwater's executors keep what merging a slice found out for the next query that reads it, so its best
 turn is one that found it there; the column "no cache" merges anew in every turn, as the first query does. Its
-driver keeps tables open, with their listing, and looks for changes before each query; Apache Hudi keeps its listing too."""
+driver keeps tables open with their listing, and looks for changes before each query;
+Apache Hudi keeps its listing too."""
 
 
 def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -> str:
