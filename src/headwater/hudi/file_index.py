@@ -238,8 +238,14 @@ class HudiFileIndex:
     ) -> list[PartitionIncrementalSnapshot]:
         """Where files of the range are gone: the table at the range's end, less the rows of other instants."""
         last = instants[-1] if end is None or end not in self.timeline.files else end
-        if self.despite_cleaning and self._is_cleaned(last) and not self.timeline.config.is_merge_on_read:
-            # Hudi's choice: the newest base files, whose rows of the range are those that never changed since.
+        is_archived = end is not None and end not in self.timeline.files
+        if (
+            self.despite_cleaning
+            and self._is_cleaned(last)
+            and not (is_archived and self.timeline.config.is_merge_on_read)
+        ):
+            # Hudi's choice: the newest slices, whose rows of the range are those that never changed since. Of ranges
+            # that end in the archive it gives nothing of merge-on-read tables.
             last = self.timeline.commits[-1]
         return [
             replace(
