@@ -13,7 +13,24 @@ from typing import Any
 
 import pyarrow as pa
 
-TEXTS = ("", "a", "Zürich", "o'brien", "a,b:c", "x y", "100%", "日本", "null", "\\", '"q"', "line\nbreak", "N/A", " ")
+TEXTS = (
+    "",
+    "a",
+    "\U0001f600",
+    "\uffee",
+    "Zürich",
+    "o'brien",
+    "a,b:c",
+    "x y",
+    "100%",
+    "日本",
+    "null",
+    "\\",
+    '"q"',
+    "line\nbreak",
+    "N/A",
+    " ",
+)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,16 @@ package io.headwater.spark;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.net.SocketException;
+import java.net.SocketTimeoutException;
+import java.net.UnknownHostException;
 import java.nio.channels.ClosedByInterruptException;
+import java.nio.file.AccessDeniedException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.UnsupportedFileSystemException;
 import org.apache.parquet.HadoopReadOptions;
 import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.hadoop.ParquetFileReader;
@@ -275,6 +280,18 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
       }
       if (cause instanceof ClosedByInterruptException || cause instanceof InterruptedException) {
         return new IOException("interrupted while reading " + task.file(), error);
+      }
+      if (cause instanceof ClassNotFoundException || cause instanceof UnsupportedFileSystemException) {
+        return new IOException(
+            "StorageError: " + task.file() + ": Spark has no filesystem for it (" + cause.getMessage() + "). Add the one of"
+                + " its Hadoop to the session, for S3 spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, or read with"
+                + " the option reader=merge, which needs none.", error);
+      }
+      if (cause instanceof SocketException || cause instanceof SocketTimeoutException
+          || cause instanceof UnknownHostException || cause instanceof AccessDeniedException) {
+        return new IOException(
+            "StorageError: " + task.file() + ": cannot be read (" + cause + "). Check that the storage can be reached and"
+                + " that you may read there, then try again.", error);
       }
     }
     return new IOException("CorruptFile: " + task.file() + ": Spark's Parquet reader cannot read it (" + error + ")", error);
