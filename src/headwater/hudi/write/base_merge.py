@@ -25,6 +25,8 @@ from headwater.hudi.schema import META_COLUMNS, RECORD_KEY
 
 _NONE = np.zeros(0, np.int64)
 _PLACE = "\0place"
+_FEW = 32
+"""So many changes of a batch leave stretches between them that are better handed on than copied."""
 FILE_NAME = META_COLUMNS[4]
 _Find = Callable[[pa.Table, int], tuple[Rows, Rows]]
 """A batch of the base file, and the row it begins at → rows of it that have a new version, and which one."""
@@ -163,9 +165,24 @@ class BaseMerge:
         added = added.select(batch.column_names).cast(batch.schema)
         if self.keeps_changes:
             self.changes.append(Change(batch.take(pa.array(places)), added, batch.take(pa.array(gone))))
+        if len(dropped) <= _FEW:
+            return _between(batch, added, places, dropped)
         order = np.arange(batch.num_rows)
         order[places] = batch.num_rows + np.arange(added.num_rows)
         return pa.concat_tables([batch, added]).take(pa.array(order[stays]))
+
+
+def _between(batch: pa.Table, added: pa.Table, places: Rows, dropped: Rows) -> pa.Table:
+    """The rows that stay, as they are, with the new versions between them."""
+    number = {place: at for at, place in enumerate(places.tolist())}
+    parts, start = [], 0
+    for position in np.union1d(dropped, places).tolist():
+        parts.append(batch.slice(start, position - start))
+        if position in number:
+            parts.append(added.slice(number[position], 1))
+        start = position + 1
+    parts.append(batch.slice(start))
+    return pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
 
 
 def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -150,7 +150,7 @@ class BaseFileWriter:
             deleted=deleted,
             previous_instant=previous_instant,
             base_file=base_file,
-            ranges=self._ranges.of_footer(self._collected[0]),
+            ranges=self._ranges.of_written(self._collected[0]),
             bloom=bloom,
             smallest_key=self._keys.smallest,
             largest_key=self._keys.largest,
@@ -190,7 +190,8 @@ class BaseFileWriter:
             keys = group.column(RECORD_KEY)
             self._keys.add(keys)
             if self._bloom is not None:
-                self._bloom.add(keys)
+                # They are kept until the file's end: as they are, they would keep the batches that they came in.
+                self._bloom.add(keys.combine_chunks())
         self._ranges.look_at(group)
         with reported(self._where):
             # Batches with dictionaries of their own would else be spelled out one by one.

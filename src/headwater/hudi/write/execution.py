@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -182,7 +182,8 @@ def complete_job(
         sum(file.inserted for file in files),
         sum(file.updated for file in files),
         sum(file.deleted for file in files),
-        tuple(files),
+        # The commit was the last to ask for bloom filters; a result may be kept for long.
+        tuple(replace(file, bloom=None) for file in files),
         {partition: tuple(ids) for partition, ids in replaced.items()},
         dict(job.watch.seconds),
     )

@@ -21,6 +21,7 @@ class FileRanges:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
+        self._names = [name for field in schema for name in _flat_leaves(field.type, field.name)]
         self._floats = [path for field in schema for path in _float_paths(field, ())]
         self._with_nan: set[str] = set()
 
@@ -39,10 +40,21 @@ class FileRanges:
     def of_footer(self, footer: pq.FileMetaData) -> tuple[ColumnRange, ...]:
         """The range of each leaf that is not within a list or a map; names of nested ones are dotted."""
         leaves = [index for index in range(footer.num_columns) if not footer.schema.column(index).max_repetition_level]
-        return tuple(self._range(footer, index) for index in leaves)
+        return tuple(self._range(footer, index, footer.schema.column(index).path) for index in leaves)
 
-    def _range(self, footer: pq.FileMetaData, index: int) -> ColumnRange:
-        name = footer.schema.column(index).path
+    def of_written(self, footer: pq.FileMetaData) -> tuple[ColumnRange, ...]:
+        """The same of a file that was written with this schema.
+
+        A footer that is asked for its schema keeps a reference to itself, and so stays with its bloom filter, some
+        megabytes, until Python looks for such circles. This one is not asked.
+        """
+        places: dict[str, int] = {}
+        if footer.num_row_groups:
+            group = footer.row_group(0)
+            places = {group.column(index).path_in_schema: index for index in range(footer.num_columns)}
+        return tuple(self._range(footer, places.get(name, 0), name) for name in self._names)
+
+    def _range(self, footer: pq.FileMetaData, index: int, name: str) -> ColumnRange:
         low: Any = None
         high: Any = None
         whole, nulls, values, size, uncompressed = True, 0, 0, 0, 0
@@ -80,6 +92,15 @@ def _bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
     except (OverflowError, ValueError):
         # A time that Python's datetime cannot tell: a column without bounds is not used to leave files out.
         return None
+
+
+def _flat_leaves(kind: pa.DataType, path: str) -> Iterator[str]:
+    """The paths of a column's leaves that are not within a list or a map."""
+    if pa.types.is_struct(kind):
+        for child in kind:
+            yield from _flat_leaves(child.type, f"{path}.{child.name}")
+    elif not pa.types.is_nested(kind):
+        yield path
 
 
 def _float_paths(field: pa.Field, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -42,6 +42,8 @@ from headwater.hudi.write.tagging import UNKNOWN, Tags
 from headwater.spec.model import FileGroupId
 
 _PART = 128 * 1024
+# A batch of a file that is rewritten is there several times over while new rows are put into it.
+_BATCH_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ class GroupWriter:
         target, slice_ = self.target, self.work.slice
         assert slice_ is not None
         assert slice_.base_file is not None
-        base = open_base_file(target.table.storage, slice_.base_file.path)
+        base = open_base_file(target.table.storage, slice_.base_file.path, batch_bytes=_BATCH_BYTES)
         incoming = self._incoming(batch)
         parsed = parse_base_file(slice_.base_file.name)
         written_at = parsed.instant if parsed is not None else slice_.base_instant

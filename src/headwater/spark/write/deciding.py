@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headwater.pipeline import parse_memory
 from headwater.spark.write.frames import collected, estimated_bytes, is_local
+from headwater.spark.write.heap import clear_heap
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,16 +41,22 @@ def brought(frame: DataFrame, *, rewrites: bool) -> Iterator[tuple[pa.Table | No
     limit = _limit(frame)
     size = estimated_bytes(frame)
     if size is not None and size * _SURELY <= limit:
-        yield collected(frame), frame
+        yield _brought(frame), frame
         return
     plain = is_plain(frame)
     kept = frame if plain else frame.persist()
     try:
         few = kept.count() * _row_width(kept) <= limit
-        yield (collected(kept) if few else None), kept
+        yield (_brought(kept) if few else None), kept
     finally:
         if not plain:
             kept.unpersist()
+
+
+def _brought(frame: DataFrame) -> pa.Table:
+    rows = collected(frame)
+    clear_heap(frame.sparkSession, rows.nbytes)
+    return rows
 
 
 def _limit(frame: DataFrame) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.hudi.schema import META_COLUMNS
+from headwater.hudi.write.allocators import give_back
 from headwater.spark.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def mapped(frame: DataFrame, task: Callable[[Batches], Batches], schema: str | S
         try:
             yield from task(batches)
         finally:
-            pa.default_memory_pool().release_unused()  # the process stays for later tasks
+            give_back()  # the process stays for later tasks
 
     with our_python(frame.sparkSession):
         return frame.mapInArrow(run, schema)

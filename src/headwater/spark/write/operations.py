@@ -17,6 +17,7 @@ from headwater import arguments
 from headwater.errors import ColumnNotFound, DuplicateKeys, WriteRefused
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write import operations as in_process
+from headwater.hudi.write.allocators import giving_back
 from headwater.hudi.write.execution import begin_job, complete_job
 from headwater.hudi.write.incoming import Shape
 from headwater.hudi.write.options import IndexKind, WriteOptions
@@ -73,6 +74,7 @@ def overwrite_where(
     return _bulk(table, data, "insert_overwrite", write_options(table, options), sort, replaced)
 
 
+@giving_back
 def upsert(table: HudiTable, data: DataFrame, *, partial: bool = False, options: Options = None) -> WriteResult:
     """Rows of records that are stored replace them, by the table's merge mode; the others are new.
 
@@ -92,6 +94,7 @@ def upsert(table: HudiTable, data: DataFrame, *, partial: bool = False, options:
         return pipeline.run(table, with_keys(frame, shape), lambda state: _tagger(state, chosen))
 
 
+@giving_back
 def insert(table: HudiTable, data: DataFrame, *, if_present: str = "keep", options: Options = None) -> WriteResult:
     """Rows as new ones; small files are filled up first.
 
@@ -123,6 +126,7 @@ def insert(table: HudiTable, data: DataFrame, *, if_present: str = "keep", optio
         )
 
 
+@giving_back
 def delete_keys(table: HudiTable, keys: DataFrame, *, options: Options = None) -> WriteResult:
     """Delete records, whatever their ordering values; keys that are not there are passed over.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.errors import InvalidArgument, TableExists, TableNotFound, WriteRefused, WrongType
+from headwater.hudi.write.allocators import giving_back
 from headwater.hudi.write.options import BUCKETS, INDEX_TYPE, IndexKind, index_kind
 from headwater.hudi.write.result import WriteResult
 from headwater.spark.write.frames import is_frame, schema_of, without_meta
@@ -26,6 +27,7 @@ OF_THE_SESSION = ("driver-limit",)
 """Settings under that prefix that are no options of a write."""
 
 
+@giving_back
 def save(
     df: DataFrame, path: str | os.PathLike[str], mode: str = "errorifexists", options: Mapping[str, Any] | None = None
 ) -> WriteResult | None:

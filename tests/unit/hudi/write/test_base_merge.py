@@ -14,6 +14,7 @@ from headwater.hudi.merge.log_rows import LogRows
 from headwater.hudi.merge.rules import MergeRules
 from headwater.hudi.properties import MergeMode, PartialUpdateMode, check_config
 from headwater.hudi.schema import META_COLUMNS, META_SCHEMA
+from headwater.hudi.write import base_merge
 from headwater.hudi.write.base_merge import BaseMerge
 from headwater.storage import Storage
 
@@ -21,6 +22,12 @@ CONFIG = check_config({"hoodie.table.name": "t", "hoodie.table.version": "9"}, "
 SCHEMA = pa.schema([*META_SCHEMA, ("ts", pa.int64()), ("name", pa.string())])
 BY_EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 BY_COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING)
+
+
+@pytest.fixture(autouse=True, params=[0, 32], ids=["copied", "handed on"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches with many changes and with few are put together in two ways: all that follows is so in both."""
+    monkeypatch.setattr(base_merge, "_FEW", request.param)
 
 
 def rows(*items: tuple[str, int | None, str | None], instant: str = "1") -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gc
 import io
 import math
 from pathlib import Path
@@ -20,6 +21,7 @@ from headwater.hudi.avro_schema import to_arrow, to_avro
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.footer_index import by_footer
 from headwater.hudi.write.base_writer import BaseFileWriter, KeyRange
+from headwater.hudi.write.file_ranges import FileRanges
 from headwater.hudi.write.meta_columns import (
     with_empty_meta_columns,
     with_file_name,
@@ -253,3 +255,34 @@ def test_a_file_without_rows_has_a_bloom_filter_and_no_range_of_keys(tmp_path: P
     footer = pq.read_metadata(tmp_path / written.path).metadata
     assert {b"org.apache.hudi.bloomfilter", b"hoodie_bloom_filter_type_code"} <= footer.keys()
     assert not {b"hoodie_min_record_key", b"hoodie_max_record_key"} & footer.keys()
+
+
+def test_ranges_of_a_written_file_are_those_that_its_footer_tells(tmp_path: Path) -> None:
+    inner = pa.struct([("x", pa.float64()), ("tags", pa.list_(pa.int64()))])
+    rows = pa.table(
+        {
+            "id": pa.array([2, 1], pa.int64()),
+            "where": pa.array([{"x": 1.5, "tags": [1]}, {"x": math.nan, "tags": None}], inner),
+            "more": pa.array([[{"a": 1}], None], pa.list_(pa.struct([("a", pa.int32())]))),
+            "words": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int32())),
+            "last": pa.array(["b", "a"]),
+        }
+    )
+    written = write(tmp_path, rows)
+    ranges = FileRanges(with_meta_schema(rows.schema))
+    ranges.look_at(rows)
+    footer = pq.read_metadata(tmp_path / written.path)
+    assert [one.column for one in written.ranges][5:] == ["id", "where.x", "last"]
+    assert repr(written.ranges) == repr(ranges.of_footer(footer)) == repr(ranges.of_written(footer))
+
+
+def test_a_written_footer_does_not_outlive_its_file(tmp_path: Path) -> None:
+    """It holds the bloom filter, some megabytes for a million keys."""
+    gc.collect()
+    gc.disable()
+    try:
+        write(tmp_path, pa.table({"id": [1, 2]}))
+        left = [one for one in gc.get_objects() if isinstance(one, pq.FileMetaData)]
+    finally:
+        gc.enable()
+    assert not left
