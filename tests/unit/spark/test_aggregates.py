@@ -235,6 +235,33 @@ def test_base_files_under_logs_are_read_only_where_they_can_change_the_bounds(
     assert 1 <= len(read) < 4
 
 
+def test_a_base_file_is_read_until_its_bounds_are_found_and_all_its_rows_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = list(range(400))
+    rows = pa.table({"id": ids, "ts": ids, "x": [i + 1 if i % 2 else 400 - i for i in ids]})
+    table = headwater.create(tmp_path / "t", schema=rows.schema, key="id", ordering="ts", kind="mor")
+    table.insert(rows)
+    table.upsert(rows.slice(200, 1).set_column(1, "ts", pa.array([1000])).set_column(2, "x", pa.array([200])))
+    monkeypatch.setattr(aggregating, "_DRIVER_BYTES", -1)
+    read: list[int] = []
+    whole = HudiSliceReader.base_rows
+
+    def in_parts(self: HudiSliceReader, slice_: FileSlice, dropped: Any) -> Any:
+        for found in whole(self, slice_, dropped):
+            for start in range(0, found.num_rows, 20):
+                read.append(start)
+                yield found.slice(start, 20)
+
+    monkeypatch.setattr(HudiSliceReader, "base_rows", in_parts)
+    target = opened(tmp_path / "t")
+    greatest = {"aggregates": [star(), {"function": "max", "column": ["x"]}], "group_by": []}
+    assert answer(target, greatest) == [(400, 400)]
+    assert read == [0]
+    both = {"aggregates": [*greatest["aggregates"], {"function": "min", "column": ["x"]}], "group_by": []}
+    assert answer(target, both) == by_rows(target.scan.to_arrow(), both) == [(400, 400, 2)]
+
+
 def key_count() -> dict[str, Any]:
     return {"function": "count", "column": ["_hoodie_record_key"]}
 

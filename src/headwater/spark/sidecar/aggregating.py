@@ -265,7 +265,7 @@ class _Slice:
             return None
         if not len(dropped) and tally.add_known(self.key, rows, known.columns, self.constants):
             return None
-        left = _OverBase(self, known, np.sort(dropped))
+        left = _OverBase(self, known, dropped)
         if any(one.function in ("min", "max") and one.column[0] in self.needed for one in self.spec.aggregates):
             return left
         tally.add_counts(self.key, rows, self.constants)
@@ -281,14 +281,33 @@ class _OverBase:
     dropped: npt.NDArray[np.int64]
 
     def into(self, tally: Tally, check: Callable[[], None] = lambda: None) -> None:
-        """Read it only where what the tally has so far is not beyond its bounds already."""
+        """Read it only as long as what the tally has so far is not beyond its bounds already."""
         one = self.slice
-        if not tally.grows_by(one.key, self.known.columns):
-            tally.add_counts(one.key, self.known.rows - len(self.dropped), one.constants)
-            return
-        for table in one.reader.project(one._fields).base_rows(one.slice, self.dropped):
-            check()
-            tally.add_batch(one.key, table, one.constants)
+        left = self.known.rows - len(self.dropped)
+        if tally.grows_by(one.key, self.known.columns):
+            dropped = _rising(self.dropped, self.known.rows)
+            for table in one.reader.project(one._fields).base_rows(one.slice, dropped):
+                check()
+                tally.add_batch(one.key, table, one.constants)
+                left -= table.num_rows
+                if not tally.grows_by(one.key, self.known.columns):
+                    break
+            else:
+                return
+        tally.add_counts(one.key, left, one.constants)
+
+
+def _rising(positions: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64]:
+    """Positions of a file's rows in their order, which marks in a row of flags give faster than sorting.
+
+    >>> _rising(np.array([7, 2, 5]), 10).tolist()
+    [2, 5, 7]
+    """
+    if not len(positions) or int(positions.max()) >= rows:
+        return np.sort(positions)
+    flags = np.zeros(rows, bool)
+    flags[positions] = True
+    return np.flatnonzero(flags)
 
 
 def _finish(tally: Tally, left: Sequence[_OverBase], check: Callable[[], None] = lambda: None) -> None:
@@ -372,7 +391,8 @@ def _groups(slices: Sequence[_Slice], parallelism: int) -> Iterator[list[_Slice]
     group: list[_Slice] = []
     size = 0
     for one, cost in zip(slices, costs, strict=True):
-        if group and size + cost > most:
+        # A slice goes to where most of it fits: groups of almost equal slices are then as many as run at once.
+        if group and size + cost // 2 > most:
             yield group
             group, size = [], 0
         group.append(one)
