@@ -160,6 +160,11 @@ def acquire(storage: Storage, *, wait: float = WAIT, validity: float = VALIDITY)
             _HELD.add(owner)
             try:
                 settle(storage, _claim_path(newest + 1), _claim(owner, validity))
+                if max(_claims(storage), default=0) > newest + 1:
+                    # The number was free because it was held, given back and removed since the listing: too late.
+                    _HELD.discard(owner)
+                    storage.delete(_claim_path(newest + 1))
+                    continue
                 for number in claims:
                     with contextlib.suppress(StorageError):
                         storage.delete(_claim_path(number))

@@ -57,6 +57,25 @@ def test_of_many_writers_one_holds_the_lock_at_a_time(storage: Storage) -> None:
     assert most[0] == 1
 
 
+def test_a_number_that_was_held_and_removed_since_the_listing_is_no_lock(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer lists claim 1, sleeps while others hold and give back 2 and 3, and then finds the number 2 free."""
+    acquire(storage, wait=0).release()
+    listed = lock._claims(storage)
+    acquire(storage, wait=0).release()
+    with locked(storage, wait=0) as held:
+        assert lock._claims(storage) == [held.number] == [3]
+        answers = iter([listed])
+        claims = lock._claims
+        monkeypatch.setattr(lock, "_claims", lambda storage: next(answers, None) or claims(storage))
+        with pytest.raises(TableLocked):
+            acquire(storage, wait=0)
+        assert claims(storage) == [held.number]
+        held.check()
+    assert acquire(storage, wait=0).number == held.number + 1
+
+
 def test_a_claim_of_another_machine_is_waited_for_until_it_runs_out(storage: Storage) -> None:
     claim = {"expired": False, "validUntil": round(time.time() * 1000) + 700, "owner": "x", "process": "boot/ns/1@2"}
     storage.create(f"{FOLDER}/{7:012d}.json", json.dumps(claim).encode())
