@@ -18,7 +18,6 @@ from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
 from headwater.hudi.slice_reader import HudiSliceReader
 from headwater.hudi.table import HudiTable
-from headwater.indexes import Indexes
 from headwater.inspect import Inspect
 from headwater.pipeline import affordable_workers, parse_memory, parse_size, run
 from headwater.plan import PlanStep, ScanPlan, ScanTask
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
     import polars
+
+    from headwater.indexes import Indexes
 
 
 def open_table(
@@ -174,6 +175,8 @@ class Table(TableWrites):
     @property
     def index(self) -> Indexes:
         """The indexes of the table: `table.index.create("record_index")`, `drop`, `rebuild`, `verify`."""
+        from headwater.indexes import Indexes  # and with it much of what writes: a tenth of the import
+
         return Indexes(self)
 
     @property

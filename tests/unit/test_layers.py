@@ -145,9 +145,10 @@ def test_packages_hold_nothing_but_re_exports(path: Path) -> None:
 
 IMPORT = """
 import json, sys, time
-began = time.process_time()
+began, computed = time.perf_counter(), time.process_time()
 import headwater
-print(json.dumps({"seconds": time.process_time() - began, "modules": sorted(sys.modules)}))
+passed, computed = time.perf_counter() - began, time.process_time() - computed
+print(json.dumps({"seconds": min(passed, computed), "modules": sorted(sys.modules)}))
 """
 
 
@@ -158,7 +159,8 @@ def fresh_import() -> dict[str, object]:
 
 
 def test_import_is_quick() -> None:
-    # Other tests run beside this one: processor time, and the best of several tries, is what an import costs.
+    # The best of several tries: other tests run beside this one, which processor time leaves out; threads that NumPy
+    # starts spin beside the import, which the clock on the wall leaves out.
     seconds: list[float] = []
     while len(seconds) < 10 and (not seconds or min(seconds) >= 0.5):
         seconds.append(float(str(fresh_import()["seconds"])))

@@ -27,6 +27,7 @@ _HELD = 16 * 1024 * 1024
 # Rows of a few numbers: so many of them as a batch may have bytes are decoded at once, which saves going in and out.
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
 _NARROW = 32
+_NARROW_ROWS = 8 * BATCH_ROWS
 # Skipping pages costs something, too: where more than this share of them is wanted, all are read.
 _WORTH_SKIPPING = 0.6
 
@@ -244,7 +245,7 @@ class ParquetBaseFile:
         """As many rows as make a batch of the usual size; wide rows make small batches."""
         sizes = self._sizes(group, columns)
         if sizes.width is not None and 0 < sizes.width <= _NARROW:
-            return max(self.batch_bytes // sizes.width, 1024)
+            return max(min(self.batch_bytes // sizes.width, _NARROW_ROWS), 1024)
         per_row = max(sizes.plain // max(group.rows, 1), 1)
         return int(max(min(self.batch_bytes // per_row, BATCH_ROWS), 1024))
 

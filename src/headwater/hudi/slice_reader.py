@@ -50,6 +50,7 @@ _MOST_PASSES = 256
 # Batches that are on their way at once: read, merged, waiting for the consumer.
 _BATCHES_HELD = 8
 _SMALLEST_BATCH = 8 * 1024 * 1024
+_REPEATED = 1 << 14
 # Of a log this large, only what is needed is read where that costs no request.
 _LARGE_LOG = 10**6
 # How much of the budget a column of the base file may take that merging decoded and the reader is asked for, too.
@@ -345,8 +346,9 @@ class _SliceRead:
         """The same value so many times; batches share it."""
         known = self._repeated.get(name)
         if known is None or len(known) < rows:
-            # Batches of a file are about as long: with some room, the first one's serves the others.
-            known = self._repeated[name] = pa.repeat(pa.scalar(value, kind), 1 << rows.bit_length())
+            # With room, the first one's serves the others. Arrow makes values one by one, and copies arrays at once.
+            some = pa.repeat(pa.scalar(value, kind), min(1 << rows.bit_length(), _REPEATED))
+            known = self._repeated[name] = pa.concat_arrays([some] * -(-rows // len(some)))
         return known.slice(0, rows)
 
     def _base_instant(self) -> str:
