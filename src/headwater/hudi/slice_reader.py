@@ -348,7 +348,7 @@ class _SliceRead:
         if known is None or len(known) < rows:
             # With room, the first one's serves the others. Arrow makes values one by one, and copies arrays at once.
             some = pa.repeat(pa.scalar(value, kind), min(1 << rows.bit_length(), _REPEATED))
-            known = self._repeated[name] = pa.concat_arrays([some] * -(-rows // len(some)))
+            known = self._repeated[name] = pa.concat_arrays([some] * max(-(-rows // len(some)), 1))
         return known.slice(0, rows)
 
     def _base_instant(self) -> str:
