@@ -1,5 +1,6 @@
 package io.headwater.spark;
 
+import io.headwater.spark.compat.Compat;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -58,7 +59,7 @@ final class HeadwaterBatch implements Batch {
   private InputPartition[] cut() {
     List<SliceTask> tasks = scan.tasks();
     ScanPlan plan = scan.plan();
-    SQLConf conf = SQLConf.get();
+    SQLConf conf = Compat.conf();
     long openCost = plan.openCost == null ? conf.filesOpenCostInBytes() : plan.openCost;
     long maxBytes = plan.splitSize == null ? conf.filesMaxPartitionBytes() : plan.splitSize;
     long total = 0;

@@ -1,10 +1,10 @@
 package io.headwater.spark;
 
+import io.headwater.spark.compat.Compat;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The few settings that the connector itself obeys; all others are the sidecar's. */
@@ -23,7 +23,7 @@ final class Settings {
   private Settings() {}
 
   private static String conf(String key) {
-    return SQLConf.get().getConfString(key, null);
+    return Compat.conf().getConfString(key, null);
   }
 
   /** Whether this path is on; off means Spark's Python data source serves the reads. */
@@ -84,7 +84,7 @@ final class Settings {
   /** The session's settings about reads, for the sidecar to rank below options and above table properties. */
   static Map<String, String> session() {
     Map<String, String> kept = new TreeMap<>();
-    scala.collection.Iterator<scala.Tuple2<String, String>> all = SQLConf.get().getAllConfs().iterator();
+    scala.collection.Iterator<scala.Tuple2<String, String>> all = Compat.conf().getAllConfs().iterator();
     while (all.hasNext()) {
       scala.Tuple2<String, String> entry = all.next();
       if (entry._1().startsWith(PREFIX) || entry._1().startsWith("hoodie.")) {
@@ -97,7 +97,7 @@ final class Settings {
   /** The session's settings about writes, below a write's own options: {@code spark.headwater.write.codec} as {@code codec}. */
   static Map<String, String> sessionWrites() {
     Map<String, String> kept = new TreeMap<>();
-    scala.collection.Iterator<scala.Tuple2<String, String>> all = SQLConf.get().getAllConfs().iterator();
+    scala.collection.Iterator<scala.Tuple2<String, String>> all = Compat.conf().getAllConfs().iterator();
     while (all.hasNext()) {
       scala.Tuple2<String, String> entry = all.next();
       if (entry._1().startsWith(WRITE_PREFIX)) {

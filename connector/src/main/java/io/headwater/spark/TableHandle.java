@@ -1,5 +1,6 @@
 package io.headwater.spark;
 
+import io.headwater.spark.compat.Compat;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.headwater.spark.sidecar.Json;
@@ -41,7 +42,7 @@ final class TableHandle {
     ObjectNode request = Json.object().put("op", "open").put("path", path);
     ObjectNode sent = request.putObject("options");
     options.forEach(sent::put);
-    SQLConf conf = SQLConf.get();
+    SQLConf conf = Compat.conf();
     ObjectNode session = request.putObject("session").put("time_zone", conf.sessionLocalTimeZone())
         .put("case_sensitive", conf.caseSensitiveAnalysis());
     ObjectNode settings = session.putObject("conf");

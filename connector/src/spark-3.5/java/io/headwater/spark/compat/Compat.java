@@ -1,11 +1,13 @@
 package io.headwater.spark.compat;
 
 import java.util.function.Supplier;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** What differs between Spark versions; this one is for Spark 3.5. */
@@ -14,6 +16,18 @@ public final class Compat {
 
   public static SparkSession session() {
     return SparkSession.active();
+  }
+
+  /**
+   * The session's settings. In a thread that did not make the session, Spark 3.5 has none active while it looks for a
+   * table, and would answer with the defaults of a session that is none.
+   */
+  public static SQLConf conf() {
+    if (TaskContext.get() == null && SparkSession.getActiveSession().isEmpty()
+        && SparkSession.getDefaultSession().isDefined()) {
+      return SparkSession.getDefaultSession().get().sessionState().conf();
+    }
+    return SQLConf.get();
   }
 
   /** Spark 3.5 lets nobody look at a plan before it compares the columns of a write with the table's. */

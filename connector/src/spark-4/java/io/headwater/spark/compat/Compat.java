@@ -8,6 +8,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** What differs between Spark versions; this one is for Spark 4, whose minor versions do not differ here. */
@@ -17,6 +18,11 @@ public final class Compat {
   /** The session with its state, which Spark Connect's has not. */
   public static SparkSession session() {
     return (SparkSession) org.apache.spark.sql.SparkSession.active();
+  }
+
+  /** The session's settings, in whatever thread. */
+  public static SQLConf conf() {
+    return SQLConf.get();
   }
 
   /** Has a rule see plans before the columns of a write are compared with the table's. */
