@@ -209,7 +209,9 @@ def test_cleaned_range_is_an_error_unless_what_is_left_will_do() -> None:
         result = run("read", *cleaned, *told)
         assert result.exit_code == 2
         assert "the earliest instant that can still be read is 20261115082951661" in result.stderr
-    assert rows_of(*cleaned, "--if-cleaned", "best_effort") == []
+    # What no commit changed since then is in newer files.
+    left = [row for row in rows_of("demo:legacy") if row["_hoodie_commit_time"] == "20261115082939352"]
+    assert rows_of(*cleaned, "--if-cleaned", "best_effort") == left != []
 
 
 def test_changes_carry_the_rows_before_and_after() -> None:
