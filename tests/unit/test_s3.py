@@ -164,14 +164,14 @@ def test_the_given_filesystem_stays_as_it_was() -> None:
     assert not found.dircache.use_listings_cache
 
 
-class Careless(S3FileSystem):  # type: ignore[misc]
+class Careless(S3FileSystem):
     """Takes a conditional put for an ordinary one, as some servers that speak S3 do."""
 
     async def _pipe_file(self, path: str, data: bytes, *, mode: str = "overwrite", **more: Any) -> Any:
         return await super()._pipe_file(path, data, **more)
 
 
-class Old(S3FileSystem):  # type: ignore[misc]
+class Old(S3FileSystem):
     """Has no conditional put, as in releases before 2024.12, and passes over what it does not know."""
 
     async def _pipe_file(self, path: str, data: bytes, **more: Any) -> Any:

@@ -120,15 +120,11 @@ def check_pages(path: str, metadata: pq.FileMetaData, group: int, columns: Seque
 def _check_chunk(read: Callable[[int, int], bytes], start: int, end: int, values: int) -> None:
     at = start
     while at < end:
-        usual = _USUAL.match(read(at, min(_FIRST_LOOK, end - at)))
-        if usual is not None:
-            size, behind = _number(usual[2]), at + usual.end()
-        else:
-            header = read_page_header(read, at, end)
-            size, behind = header.size, at + header.length
-        if size < 0 or behind + size > end + _SLACK:
+        header = read_page_header(read, at, end)
+        behind = at + header.length
+        if header.size < 0 or behind + header.size > end + _SLACK:
             raise ValueError(
-                f"the page at byte {at} claims {size} bytes, and its column chunk of {values} values has "
+                f"the page at byte {at} claims {header.size} bytes, and its column chunk of {values} values has "
                 f"{max(end - behind, 0)} left"
             )
-        at = behind + size
+        at = behind + header.size

@@ -21,7 +21,6 @@ _NO_CACHE: Mapping[str, Any] = {"use_listings_cache": False}
 # What a twin cannot be told, by the names of pyarrow's options.
 _BEYOND_TWINS = ("role_arn", "external_id", "tls_ca_file_path", "target_service_account", "access_token")
 
-
 # What stores call the time at which a file was last written.
 _WRITTEN_AT = ("mtime", "LastModified", "updated", "last_modified", "created")
 
@@ -38,8 +37,8 @@ def as_os_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def calling(*given: Any, **named: Any) -> Any:
         try:
             return function(*given, **named)
-        except (OSError, ValueError, MemoryError, NotImplementedError, pa.ArrowException):
-            raise
+        except (OSError, ValueError, MemoryError):
+            raise  # `Storage` knows what to make of the first two
         except Exception as error:
             raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
 
@@ -49,19 +48,9 @@ def as_os_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 class Handler(pafs.FSSpecHandler):  # type: ignore[misc]
     """pyarrow's handler of fsspec, with one kind of error, the times of files, and one request for opening a file."""
 
-    def __init__(self, fs: Any) -> None:
-        super().__init__(fs)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.fs,)
-
     @staticmethod
     def _create_file_info(path: str, info: Mapping[str, Any]) -> pafs.FileInfo:
-        is_folder = info["type"] == "directory"
-        kind = pafs.FileType.Directory if is_folder else pafs.FileType.File
-        if info["type"] not in ("file", "directory"):
-            kind = pafs.FileType.Unknown
-        return pafs.FileInfo(path, kind, size=None if is_folder else info["size"], mtime=_written_at(info))
+        return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": _written_at(info)})
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         return pa.PythonFile(_File(as_os_errors(self.fs.open)(path, mode="rb")), mode="r")
@@ -99,10 +88,7 @@ def by_uri(uri: str) -> tuple[pafs.PyFileSystem, str]:
     """The filesystem of a URI and the path in it."""
     import fsspec
 
-    try:
-        found, path = fsspec.core.url_to_fs(uri, **_NO_CACHE)
-    except TypeError:
-        found, path = fsspec.core.url_to_fs(uri)
+    found, path = fsspec.core.url_to_fs(uri)
     return as_pyarrow(found), path
 
 
@@ -131,8 +117,7 @@ def _cleared(filesystem: Any) -> None:
 def s3_twin(filesystem: pafs.S3FileSystem) -> Any:
     """The same store as pyarrow's, by s3fs: the same endpoint and the same credentials."""
     options = _options_of(filesystem)
-    given: dict[str, Any] = {}
-    given |= _endpoint(options)
+    given: dict[str, Any] = dict(_endpoint(options))
     if options.get("anonymous"):
         given["anon"] = True
     elif options.get("access_key"):

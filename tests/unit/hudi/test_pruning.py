@@ -64,7 +64,7 @@ def test_text_that_counts_as_null_throughout_may_have_no_statistics(kind: pa.Dat
     ],
 )
 def test_bounds_that_java_may_have_ordered_otherwise_are_not_trusted(
-    kind: pa.DataType, low: object, high: object, is_trusted: bool
+    kind: pa.DataType, low: str | bytes, high: str | bytes, is_trusted: bool
 ) -> None:
     """Hudi unites ranges of bytes by signed ones and those of text by UTF-16 units: values may lie outside."""
     opened = headwater.open(table("generated", STATISTICS[0]).path())
@@ -72,4 +72,4 @@ def test_bounds_that_java_may_have_ordered_otherwise_are_not_trusted(
     assert metadata is not None
     schema = replace(opened.hudi.schema, arrow=pa.schema([("v", kind)]))
     pruner = SlicePruner(opened.hudi.config, schema, metadata, True)
-    assert (pruner._convert(ColumnStats("f", "v", low, high, 4, 0, 8, 8)) is not None) == is_trusted  # type: ignore[arg-type]
+    assert (pruner._convert(ColumnStats("f", "v", low, high, 4, 0, 8, 8)) is not None) == is_trusted
