@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.queries import HEADWATER, HUDI_RS, PLAIN, SAME_FILES, Target
+from benchmarks.queries import CHECKED, HEADWATER, HUDI_RS, PLAIN, SAME_FILES, Target
 from benchmarks.results import Figures, Result, growth
 
-SYSTEMS = (PLAIN, SAME_FILES, HEADWATER, HUDI_RS)
-_COLOURS = {PLAIN: "#9aa5b1", SAME_FILES: "#5b6b7b", HEADWATER: "#0b7285", HUDI_RS: "#e8890c"}
+SYSTEMS = (PLAIN, SAME_FILES, CHECKED, HEADWATER, HUDI_RS)
+_COLOURS = {PLAIN: "#9aa5b1", SAME_FILES: "#5b6b7b", CHECKED: "#3d4a57", HEADWATER: "#0b7285", HUDI_RS: "#e8890c"}
 _TARGET = "#c92a2a"
 _STYLES = {"met": "green", "missed": "bold red", "wrong answer": "bold red", "no figure": "yellow", "noisy": "yellow"}
 

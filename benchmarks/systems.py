@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from benchmarks.queries import HEADWATER, HUDI_RS, PLAIN, SAME_FILES, Condition, Kind
+from benchmarks.queries import CHECKED, HEADWATER, HUDI_RS, PLAIN, SAME_FILES, Condition, Kind
 
 THREADS = 2
 
@@ -39,7 +39,8 @@ class Job:
 
 def answerer(job: Job) -> Callable[[], Answer]:
     """The call to time. Imports happen here, before the clock starts."""
-    return {PLAIN: _pyarrow, SAME_FILES: _pyarrow, HEADWATER: _headwater, HUDI_RS: _hudi_rs}[job.system](job)
+    answerers = {PLAIN: _pyarrow, SAME_FILES: _pyarrow, CHECKED: _pyarrow, HEADWATER: _headwater, HUDI_RS: _hudi_rs}
+    return answerers[job.system](job)
 
 
 def pin_threads() -> None:
@@ -58,7 +59,10 @@ def _pyarrow(job: Job) -> Callable[[], Answer]:
         if job.system == PLAIN:
             return ds.dataset(job.path, format="parquet", partitioning=partitioning)
         # The base files themselves: their partition column is inside, so the path is not parsed.
-        return ds.dataset(base_files(Path(job.path)), format="parquet")
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=job.system == CHECKED)
+        return ds.dataset(
+            base_files(Path(job.path)), format=ds.ParquetFileFormat(default_fragment_scan_options=options)
+        )
 
     condition = _expression(job.where)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFile, HeadwaterError, MissingDependency, MissingFile, StorageError, UnsupportedTable
-from headwater.hudi.parquet_footer import check_column_chunks
+from headwater.hudi.parquet_footer import BLOOM, check_column_chunks, read_footer
 from headwater.hudi.parquet_pages import check_pages
 from headwater.hudi.parquet_rows import Run, SparseGroup
 from headwater.spec.statistics import ColumnStatistics
@@ -120,7 +120,7 @@ class ParquetBaseFile:
     def __post_init__(self) -> None:
         with _Guard(self.storage.describe(self.path)):
             self._source = self.storage.open(self.path)
-            self._file = self._opened()
+            self._file = self._opened(read_footer(self._source))
             self.schema = self._file.schema_arrow.remove_metadata()
             groups, start = [], 0
             for index in range(self._file.num_row_groups):
@@ -131,7 +131,7 @@ class ParquetBaseFile:
             if start != self._file.metadata.num_rows or any(group.rows < 0 for group in groups):
                 raise ValueError(f"its row groups have {start} rows, its footer says {self._file.metadata.num_rows}")
 
-    def _opened(self, metadata: pq.FileMetaData | None = None, buffer_size: int = 0) -> pq.ParquetFile:
+    def _opened(self, metadata: pq.FileMetaData, buffer_size: int = 0) -> pq.ParquetFile:
         return pq.ParquetFile(
             self._source,
             metadata=metadata,
@@ -146,9 +146,11 @@ class ParquetBaseFile:
     def num_rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    @property
+    @cached_property
     def footer(self) -> Mapping[bytes, bytes]:
-        return self._file.metadata.metadata or {}
+        with _Guard(self.storage.describe(self.path)):
+            known = self._file.metadata.metadata or {}
+            return pq.read_metadata(self._source).metadata if known.get(BLOOM) == b"" else known
 
     @cached_property
     def _checked_metadata(self) -> pq.FileMetaData:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from headwater.hudi.metadata_table.reader import COLUMN_STATS, MetadataTable
 from headwater.hudi.metadata_table.records import ColumnStats
-from headwater.hudi.parquet_footer import check_column_chunks
+from headwater.hudi.parquet_footer import check_column_chunks, read_footer
 from headwater.hudi.schema import COMMIT_TIME
 from headwater.hudi.slice_reader import SliceContext
 from headwater.spec.model import FileSlice
@@ -49,7 +49,7 @@ def from_footer(context: SliceContext, slice_: FileSlice, columns: Sequence[str]
         return None
     try:
         with context.storage.open(base.path) as source:
-            metadata = pq.read_metadata(source)
+            metadata = read_footer(source)
         check_column_chunks(metadata)
         stored = metadata.schema.to_arrow_schema()
         leaves = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}

@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 from headwater.hudi.base_file import BaseFile
 from headwater.hudi.index.bloom import BloomFilter
 from headwater.hudi.metadata_table.values import is_ordered_alike
+from headwater.hudi.parquet_footer import BLOOM
 
-BLOOM, BLOOM_TYPE = b"org.apache.hudi.bloomfilter", b"hoodie_bloom_filter_type_code"
+BLOOM_TYPE = b"hoodie_bloom_filter_type_code"
 MIN_KEY, MAX_KEY = b"hoodie_min_record_key", b"hoodie_max_record_key"
 
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headwater.hudi.exact import Known, from_metadata_table
 from headwater.hudi.metadata_table.reader import MetadataTable
-from headwater.hudi.parquet_footer import check_column_chunks
+from headwater.hudi.parquet_footer import check_column_chunks, read_footer
 from headwater.hudi.slice_reader import SliceContext
 from headwater.spark.row_counts import RowCounts
 from headwater.spark.types import to_json
@@ -229,7 +228,7 @@ def _footer(context: SliceContext, slice_: FileSlice | None) -> _Footer | None:
         return _FOOTERS[place]
     try:
         with context.storage.open(base.path) as source:
-            metadata = pq.read_metadata(source)
+            metadata = read_footer(source)
             size = base.size or source.size()
         check_column_chunks(metadata)
         sizes: dict[str, int] = {}

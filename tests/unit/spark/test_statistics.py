@@ -74,7 +74,7 @@ def test_pruned_scan_is_told_as_such() -> None:
 def test_footer_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     statistics._FOOTERS.clear()
     estimated(COW[0])
-    monkeypatch.setattr(statistics.pq, "read_metadata", None)
+    monkeypatch.setattr(statistics, "read_footer", None)
     assert estimated(COW[0])["rows"] is not None
 
 

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.file_names import parse_base_file, parse_log_file
-from headwater.hudi.footer_index import BLOOM
 from headwater.hudi.index import hashing
 from headwater.hudi.log import scan_blocks
 from headwater.hudi.metadata_table.changes import UNKNOWN, Changes, united_range
@@ -19,6 +17,7 @@ from headwater.hudi.metadata_table.layout import Entries
 from headwater.hudi.metadata_table.reader import BLOOM_FILTERS, COLUMN_STATS, FILES
 from headwater.hudi.metadata_table.record_schema import record_schema
 from headwater.hudi.metadata_table.statistics import kept_columns, statistics_content
+from headwater.hudi.parquet_footer import BLOOM, read_footer
 from headwater.hudi.table import HudiTable
 from headwater.hudi.write.file_ranges import FileRanges, ranges_of_rows
 from headwater.hudi.write.model import RECORD_MOVES, ColumnRange, WrittenFile
@@ -134,7 +133,7 @@ def column_ranges(storage: Storage, path: str, schema: pa.Schema) -> Iterator[Co
     if not path.endswith(".parquet"):
         return
     with storage.open(path) as source:
-        footer = pq.read_metadata(source)
+        footer = read_footer(source)
     file = open_base_file(storage, path)
     fields = [
         f for f in schema if f.name in file.schema.names and _reads_as_it_is(file.schema.field(f.name).type, f.type)
