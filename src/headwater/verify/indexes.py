@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from headwater.errors import HeadwaterError
 from headwater.hudi.base_file import BaseFile, open_base_file
 from headwater.hudi.file_names import parse_log_file
-from headwater.hudi.footer_index import BLOOM
 from headwater.hudi.listing import FolderListing
 from headwater.hudi.log import scan_blocks
 from headwater.hudi.metadata_table.locations import count_locations
@@ -28,6 +27,7 @@ from headwater.hudi.metadata_table.reader import (
 )
 from headwater.hudi.metadata_table.records import BloomEntry, ColumnStats
 from headwater.hudi.metadata_table.values import is_ordered_alike
+from headwater.hudi.parquet_footer import BLOOM
 from headwater.hudi.schema import RECORD_KEY
 from headwater.hudi.table import HudiTable
 from headwater.hudi.view import Horizon, ListedFile, build_groups

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from headwater.errors import InvalidArgument
 from headwater.hudi.file_names import parse_base_file
-from headwater.hudi.footer_index import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY
+from headwater.hudi.footer_index import BLOOM_TYPE, MAX_KEY, MIN_KEY
 from headwater.hudi.index.bloom import BloomBuilder
+from headwater.hudi.parquet_footer import BLOOM
 from headwater.hudi.write.file_ranges import FileRanges
 from headwater.hudi.write.meta_columns import RECORD_KEY
 from headwater.hudi.write.model import WrittenFile
