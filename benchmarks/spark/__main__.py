@@ -1,7 +1,7 @@
 """Readers in Spark, side by side: `python -m benchmarks.spark`, run by `make bench-spark`.
 
 Makes the tables it needs, lets the systems take turns in one session (with `--peers` in a second one, on Spark 3.5
-with Apache Hudi), and leaves printed tables, `results/spark.json` and `results/spark.png`.
+with Apache Hudi and Apache Iceberg), and leaves printed tables, `results/spark.json` and `results/spark.png`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.spark import document, report, results, session, tables
+from benchmarks.spark import document, iceberg, report, results, session, tables
 from benchmarks.spark.queries import (
     FALLBACK,
     HEADWATER,
     HUDI,
+    ICEBERG,
     PARQUET,
     STABLE,
     SYSTEMS,
@@ -74,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     log = given.data / "spark-session.log"
     log.unlink(missing_ok=True)
-    for environment, asked in _sessions(given, found):
-        for spark, number, result in _run(asked, found, environment, effort, log, progress):
+    for environment, told, asked in _sessions(given, found, progress):
+        for spark, number, result in _run(asked, told, environment, effort, log, progress):
             sessions.setdefault(spark, []).append(result)
             progress(f"[{number}/{len(asked)}] {_line(result)}".replace("[", "\\["))
             keep()
@@ -86,19 +88,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _sessions(given: argparse.Namespace, found: tables.Tables) -> list[tuple[session.Environment, list[Query]]]:
-    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi."""
+def _sessions(
+    given: argparse.Namespace, found: tables.Tables, progress: tables.Progress
+) -> list[tuple[session.Environment, tables.Tables, list[Query]]]:
+    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi and Apache Iceberg."""
     asked = queries(given.rows)
     planned = []
     if given.peers != "only":
         ours = chosen(asked, given.only, given.systems, peers=False)
-        planned.append((session.Environment(Path(sys.executable)), ours))
+        planned.append((session.Environment(Path(sys.executable)), found, ours))
     if given.peers:
         if found.jar is None:
             raise SystemExit(f"PEERS needs Apache Hudi; the tables are {found.note}")
-        environment = session.peers_environment(given.environment / "bin" / "python", found.jar)
-        beside = [name for name in given.systems or (HEADWATER, STABLE, HUDI) if name != FALLBACK]
-        planned.append((environment, chosen(asked, given.only, beside, peers=True)))
+        beside = [name for name in given.systems or (HEADWATER, STABLE, HUDI, ICEBERG) if name != FALLBACK]
+        theirs = chosen(asked, given.only, beside, peers=True)
+        jars = [found.jar]
+        if any(ICEBERG in query.systems for query in theirs):
+            jar, table = iceberg.have(given.data, given.environment, given.rows, progress)
+            jars.append(jar)
+            found = replace(found, iceberg=table)
+        planned.append((session.peers_environment(given.environment / "bin" / "python", *jars), found, theirs))
     return planned
 
 
@@ -150,7 +159,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         nargs="?",
         const="too",
         choices=("too", "only"),
-        help="a second session, on Spark 3.5 beside Apache Hudi; `only` leaves the first one out",
+        help="a second session, on Spark 3.5 beside Apache Hudi and Apache Iceberg; `only` leaves the first one out",
     )
     parser.add_argument("--tables-only", action="store_true", help="make the tables and stop")
     parser.add_argument("--document", type=Path, help="write the page from the kept JSON and stop")

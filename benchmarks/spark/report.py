@@ -10,7 +10,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, SAME_FILES, STABLE, SYSTEMS, UNCACHED
+from benchmarks.spark.queries import (
+    FALLBACK,
+    HEADWATER,
+    HUDI,
+    ICEBERG,
+    MERGE,
+    PARQUET,
+    SAME_FILES,
+    STABLE,
+    SYSTEMS,
+    UNCACHED,
+)
 from benchmarks.spark.results import Figures, Result
 
 _COLOURS = {
@@ -22,6 +33,7 @@ _COLOURS = {
     MERGE: "#7a5195",
     FALLBACK: "#b8a1d1",
     HUDI: "#e8890c",
+    ICEBERG: "#4263eb",
 }
 _BAR = "#c92a2a"
 _MINOR_TICKS = (0.2, 0.5, 2, 5, 20, 50)

@@ -15,7 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, MERGE, PARQUET, SAME_FILES, STABLE, UNCACHED, Query
+from benchmarks.spark.queries import (
+    FALLBACK,
+    HEADWATER,
+    HUDI,
+    ICEBERG,
+    MERGE,
+    PARQUET,
+    SAME_FILES,
+    STABLE,
+    UNCACHED,
+    Query,
+)
 from benchmarks.spark.session_job import MARK
 from benchmarks.spark.tables import DIMENSION, Tables
 
@@ -23,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 CORES = 2
 SMALL = 2_000_000
 """Rows below which a small heap will do."""
-TIRELESS = (PARQUET, SAME_FILES, HEADWATER, STABLE)
+TIRELESS = (PARQUET, SAME_FILES, HEADWATER, STABLE, ICEBERG)
 """Systems that take every turn; the others stop when they have used up their patience."""
 
 Answer = dict[str, Any]
@@ -36,6 +47,7 @@ READERS: Mapping[str, dict[str, Any]] = {
     MERGE: {"format": "headwater", "options": {"reader": "merge"}},
     FALLBACK: {"format": "headwater", "options": {"use.dsv2": "false"}},
     HUDI: {"format": "hudi"},
+    ICEBERG: {"format": "iceberg"},
 }
 """How each system is asked for a table."""
 
@@ -74,10 +86,10 @@ def memory_for(total: int) -> str:
     return os.environ.get("BENCH_SPARK_MEMORY") or ("2g" if total < SMALL else "5g")
 
 
-def peers_environment(python: Path, hudi_jar: Path) -> Environment:
-    """Spark 3.5 with Apache Hudi and our connector; the sidecar runs in the environment of this process."""
+def peers_environment(python: Path, *theirs: Path) -> Environment:
+    """Spark 3.5 with the peers' jars and our connector; the sidecar runs in the environment of this process."""
     ours = ROOT / "src" / "headwater" / "spark" / "jars" / "headwater-spark-3.5.jar"
-    jars = (hudi_jar, ours) if ours.exists() else (hudi_jar,)
+    jars = (*theirs, ours) if ours.exists() else theirs
     return Environment(
         python, jars, configure=False, settings=(*HUDI_SETTINGS, ("spark.headwater.python", sys.executable))
     )
@@ -157,7 +169,7 @@ def order(
     systems = {name for query in asked for name in query.systems}
     return {
         "settings": settings,
-        "configure": environment.configure and bool(systems - {PARQUET, SAME_FILES, HUDI}),
+        "configure": environment.configure and bool(systems - {PARQUET, SAME_FILES, HUDI, ICEBERG}),
         "rounds": effort.rounds,
         "patience": effort.patience,
         "timeout": effort.timeout,
@@ -182,6 +194,10 @@ def paths(query: Query, system: str, tables: Tables) -> dict[str, str]:
     if system == PARQUET:
         found = {"t": tables.baseline(query.plain)}
         dimension = tables.baseline(DIMENSION)
+    elif system == ICEBERG:
+        # Joins with the dimension are not asked of it.
+        assert tables.iceberg is not None
+        return {"t": str(tables.iceberg)}
     else:
         found = {"t": tables.table(query.stable if system == STABLE else query.table)}
         dimension = tables.table(DIMENSION)

@@ -30,6 +30,8 @@ class Tables:
     note: str
     jar: Path | None
     """Apache Hudi's bundle, where it is at hand."""
+    iceberg: Path | None = None
+    """Apache Iceberg's table, where it is asked."""
 
     def table(self, name: str) -> Path:
         """A Hudi table."""
