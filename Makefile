@@ -83,7 +83,7 @@ bench: bench-embedded bench-spark bench-write ## all benchmarks, one after the o
 bench-embedded: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs
 	@$(PY) -m benchmarks.embedded --rows $(ROWS) --source $(BENCH_SOURCE)
 
-bench-spark: $(BENCH_STAMP) connector ## side by side with Spark's Parquet source (PEERS=1: and with Apache Hudi on Spark 3.5)
+bench-spark: $(BENCH_STAMP) connector ## side by side with Spark's Parquet source (PEERS=1: and with Apache Hudi and Iceberg on Spark 3.5)
 	@$(if $(PEERS),$(PY) connector/build.py --minor 3.5)
 	@$(PY) -m benchmarks.spark --rows $(ROWS) --source $(BENCH_SOURCE) $(if $(PEERS),--peers) $(BENCH_ARGS)
 

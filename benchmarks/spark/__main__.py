@@ -1,7 +1,7 @@
 """Readers in Spark, side by side: `python -m benchmarks.spark`, run by `make bench-spark`.
 
-Makes the tables it needs, lets the systems take turns in one session (with `--peers` in a second one, on Spark 3.5
-with Apache Hudi and Apache Iceberg), and leaves printed tables, `results/spark.json` and `results/spark.png`.
+Makes the tables it needs, lets the systems take turns in one session (with `--peers` in two more, on Spark 3.5
+with Apache Hudi and with Apache Iceberg), and leaves printed tables, `results/spark.json` and `results/spark.png`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log.unlink(missing_ok=True)
     for environment, told, asked in _sessions(given, found, progress):
         for spark, number, result in _run(asked, told, environment, effort, log, progress):
-            sessions.setdefault(spark, []).append(result)
+            _add(sessions.setdefault(spark, []), result)
             progress(f"[{number}/{len(asked)}] {_line(result)}".replace("[", "\\["))
             keep()
     for spark, measured in sessions.items():
@@ -88,10 +88,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _add(measured: list[results.Result], result: results.Result) -> None:
+    """Keep a result, together with that of the same query in an earlier session of the same Spark."""
+    for index, earlier in enumerate(measured):
+        if earlier.query.name == result.query.name:
+            measured[index] = earlier.with_others(result)
+            return
+    measured.append(result)
+
+
 def _sessions(
     given: argparse.Namespace, found: tables.Tables, progress: tables.Progress
 ) -> list[tuple[session.Environment, tables.Tables, list[Query]]]:
-    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi and Apache Iceberg."""
+    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi, then with Iceberg."""
     asked = queries(given.rows)
     planned = []
     if given.peers != "only":
@@ -102,13 +111,20 @@ def _sessions(
             raise SystemExit(f"PEERS needs Apache Hudi; the tables are {found.note}")
         beside = [name for name in given.systems or (HEADWATER, STABLE, HUDI, ICEBERG) if name != FALLBACK]
         theirs = chosen(asked, given.only, beside, peers=True)
-        jars = [found.jar]
-        if any(ICEBERG in query.systems for query in theirs):
+        python = given.environment / "bin" / "python"
+        planned.append((session.peers_environment(python, found.jar), found, _only(theirs, without=(ICEBERG,))))
+        beside_iceberg = _only([query for query in theirs if ICEBERG in query.systems], without=SYSTEMS[1:-1])
+        if beside_iceberg:
             jar, table = iceberg.have(given.data, given.environment, given.rows, progress)
-            jars.append(jar)
-            found = replace(found, iceberg=table)
-        planned.append((session.peers_environment(given.environment / "bin" / "python", *jars), found, theirs))
+            # In a session of its own: a third kind of column vectors would slow everybody's generated code down.
+            environment = session.Environment(python, (jar,), configure=False)
+            planned.append((environment, replace(found, iceberg=table), beside_iceberg))
     return planned
+
+
+def _only(asked: Sequence[Query], without: Sequence[str]) -> list[Query]:
+    """The queries, less some systems."""
+    return [replace(query, systems=tuple(s for s in query.systems if s not in without)) for query in asked]
 
 
 def _run(
@@ -159,7 +175,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         nargs="?",
         const="too",
         choices=("too", "only"),
-        help="a second session, on Spark 3.5 beside Apache Hudi and Apache Iceberg; `only` leaves the first one out",
+        help="two more sessions, on Spark 3.5 beside Apache Hudi and Apache Iceberg; `only` leaves the first one out",
     )
     parser.add_argument("--tables-only", action="store_true", help="make the tables and stop")
     parser.add_argument("--document", type=Path, help="write the page from the kept JSON and stop")

@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,8 @@ class Figures:
     joins: tuple[str, ...] = ()
     right: bool = False
     error: str | None = None
+    baseline: float | None = None
+    """The best turn of plain Parquet in the session that this was measured in, where that was another one."""
 
     @property
     def best(self) -> float | None:
@@ -78,13 +80,30 @@ class Result:
     """Cores that others used in the quietest round."""
 
     def ratio(self, system: str, against: str = PARQUET) -> float | None:
-        """Best seconds of a system over those of another."""
+        """Best seconds of a system over those of another; of different sessions, as multiples of their baselines."""
         ours, theirs = self.figures.get(system), self.figures.get(against)
         if ours is None or theirs is None or not ours.usable or not theirs.usable:
             return None
         assert ours.best is not None
         assert theirs.best is not None
-        return ours.best / theirs.best
+        if ours.baseline == theirs.baseline:
+            return ours.best / theirs.best
+        one, other = ours.baseline or self._baseline, theirs.baseline or self._baseline
+        return (ours.best / one) / (theirs.best / other) if one and other else None
+
+    @property
+    def _baseline(self) -> float | None:
+        found = self.figures.get(PARQUET)
+        return found.best if found is not None and found.usable else None
+
+    def with_others(self, other: Result) -> Result:
+        """With the systems of another session that were asked the same."""
+        theirs = {
+            name: replace(found, baseline=other._baseline)
+            for name, found in other.figures.items()
+            if name not in self.figures
+        }
+        return replace(self, figures={**self.figures, **theirs})
 
     def work(self, system: str) -> float | None:
         """Processor time of a system over the baseline's."""

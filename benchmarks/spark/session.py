@@ -86,10 +86,10 @@ def memory_for(total: int) -> str:
     return os.environ.get("BENCH_SPARK_MEMORY") or ("2g" if total < SMALL else "5g")
 
 
-def peers_environment(python: Path, *theirs: Path) -> Environment:
-    """Spark 3.5 with the peers' jars and our connector; the sidecar runs in the environment of this process."""
+def peers_environment(python: Path, hudi_jar: Path) -> Environment:
+    """Spark 3.5 with Apache Hudi and our connector; the sidecar runs in the environment of this process."""
     ours = ROOT / "src" / "headwater" / "spark" / "jars" / "headwater-spark-3.5.jar"
-    jars = (*theirs, ours) if ours.exists() else theirs
+    jars = (hudi_jar, ours) if ours.exists() else (hudi_jar,)
     return Environment(
         python, jars, configure=False, settings=(*HUDI_SETTINGS, ("spark.headwater.python", sys.executable))
     )

@@ -20,13 +20,12 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.results import machine
-from benchmarks.spark import document
+from benchmarks.spark import document, iceberg
 from benchmarks.tables import real
 from benchmarks.write import report
 from benchmarks.write.job import MARK
 
 ROOT = Path(__file__).parents[2]
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"
 
 
 def main() -> None:
@@ -84,7 +83,7 @@ def _peers(given: argparse.Namespace, common: dict[str, Any], systems: list[str]
         if system not in systems:
             continue
         data = ROOT / "benchmarks" / "data"
-        artifact = [ICEBERG] if system == "iceberg" else []
+        artifact = [iceberg.ARTIFACT] if system == "iceberg" else []
         jar = real.prepare(data, environment, print, *artifact)
         indexes = ["none"] if system == "iceberg" else given.peer_indexes.split(",")
         order = {**common, "system": system, "jar": str(jar), "indexes": indexes, "memory": given.peer_memory}

@@ -148,7 +148,7 @@ def told(seconds: list[float], answer: Any = ((1,),), **more: Any) -> dict[str, 
 
 
 def measured(bar: Bar, busy: float = 0.0, **systems: dict[str, Any]) -> results.Result:
-    names = {"parquet": PARQUET, "ours": HEADWATER, "hudi": HUDI}
+    names = {"parquet": PARQUET, "ours": HEADWATER, "hudi": HUDI, "iceberg": ICEBERG}
     given = {names[name]: said for name, said in systems.items()}
     query = Query("q", "q", "cow", "base", "", "collect", "answer", systems=tuple(given), bars=(bar,))
     return results.result(query, {"query": "q", "busy": [busy, busy + 1], "systems": given})
@@ -165,6 +165,19 @@ def test_verdicts_are_of_the_best_turns() -> None:
     assert verdict(result) == "met"
     assert verdict(measured(Bar(1.05), parquet=told([1.0, 1.0]), ours=told([1.09, 1.1]))) == "missed"
     assert verdict(measured(Bar(0.2, HUDI), parquet=told([1.0]), ours=told([1.0]), hudi=told([6.0]))) == "met"
+
+
+def test_figures_of_two_sessions_are_compared_as_multiples_of_their_baselines() -> None:
+    ours = measured(Bar(1.0, ICEBERG), parquet=told([1.0, 1.0]), ours=told([1.3, 1.3]))
+    theirs = measured(Bar(1.0, ICEBERG), parquet=told([2.0, 2.0]), iceberg=told([2.8, 2.8]))
+    assert not ours.checks
+    both = ours.with_others(theirs)
+    assert both.figures[PARQUET] == ours.figures[PARQUET]
+    assert both.ratio(ICEBERG) == pytest.approx(1.4)
+    assert both.ratio(HEADWATER, ICEBERG) == pytest.approx(1.3 / 1.4)
+    assert verdict(both) == "met"
+    slower = measured(Bar(1.0, ICEBERG), parquet=told([1.0, 1.0]), ours=told([1.5, 1.5])).with_others(theirs)
+    assert verdict(slower) == "missed"
 
 
 def test_a_fast_wrong_answer_meets_no_bar() -> None:
