@@ -47,13 +47,21 @@ class StorageSource:
     """A file of a storage, opened at the first read and kept open; only the ranges asked for are read.
 
     The end of the file (trailer, root index, file info) comes with one request: opening an HFile on an object store
-    costs one round trip.
+    costs one round trip. With `part`, an HFile that lies within another file: its first byte and its length.
+
+    >>> import tempfile
+    >>> storage = Storage.at(tempfile.mkdtemp())
+    >>> storage.create("f", b"headwater")
+    >>> part = StorageSource(storage, "f", part=(4, 5))
+    >>> part.size(), bytes(part.read_at(1, 3))
+    (5, b'ate')
     """
 
-    def __init__(self, storage: Storage, path: str) -> None:
+    def __init__(self, storage: Storage, path: str, *, part: tuple[int, int] | None = None) -> None:
         self._storage = storage
         self._path = path
         self._file: pa.NativeFile | None = None
+        self._part = part
         self._size = -1
         self._tail = b""
 
@@ -84,12 +92,12 @@ class StorageSource:
     def _opened(self) -> pa.NativeFile:
         if self._file is None:
             self._file = self._storage.open(self._path)
-            self._size = self._file.size()
+            self._size = self._file.size() if self._part is None else self._part[1]
         return self._file
 
     def _read(self, file: pa.NativeFile, offset: int, length: int) -> bytes:
         try:
-            data: bytes = file.read_at(length, offset)
+            data: bytes = file.read_at(length, offset if self._part is None else self._part[0] + offset)
         except OSError as error:
             raise StorageError(f"{self._storage.describe(self._path)}: cannot be read: {error}") from error
         if len(data) != length:

@@ -41,6 +41,8 @@ BLOOM_FILTERS, RECORD_INDEX = "bloom_filters", "record_index"
 
 # What the times of the first instants begin with: as many zeros as a time without milliseconds has digits.
 _NO_COMMIT = "0" * 14
+# A log file of more bytes is not read whole. A bulk insert leaves the places of all its records in a few of these.
+_LARGE = 1024 * 1024
 
 _Entries = Iterable[tuple[bytes, bytes]]
 _Select = Callable[[HFileReader], _Entries]
@@ -287,7 +289,11 @@ class _FileGroup:
 
     @cached_property
     def _blocks(self) -> list[LogBlock]:
-        blocks = [block for ref in self.slice.delta_files for block in scan_blocks(self.table.storage, ref.path)]
+        blocks = [
+            block
+            for ref in self.slice.delta_files
+            for block in scan_blocks(self.table.storage, ref.path, lazy=(ref.size or 0) > _LARGE)
+        ]
         for block in blocks:
             if block.type is BlockType.CORRUPT:
                 # What it listed is unknown: a reader that passed over it would leave rows out, or bring old ones back.
@@ -300,10 +306,17 @@ class _FileGroup:
     @cached_property
     def _readers(self) -> dict[int, HFileReader]:
         return {
-            index: HFileReader(BytesSource(block.content()), block.describe())
+            index: HFileReader(self._source(block), block.describe())
             for index, block in enumerate(self._blocks)
             if block.type is BlockType.HFILE_DATA
         }
+
+    def _source(self, block: LogBlock) -> BytesSource | StorageSource:
+        """A block's content: in memory, or where it lies if that is more than a look-up should read."""
+        if block.content_length > _LARGE:
+            paths = [ref.path for ref in self.slice.delta_files if self.table.storage.describe(ref.path) == block.file]
+            return StorageSource(self.table.storage, paths[0], part=(block.content_offset, block.content_length))
+        return BytesSource(block.content())
 
     def base_schemas(self) -> list[str | bytes]:
         """The schema of the base file's records, where there is one."""

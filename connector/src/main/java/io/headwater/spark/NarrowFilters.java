@@ -24,7 +24,8 @@ import org.apache.spark.sql.types.ShortType;
  * Filters on columns that were widened since a file was written.
  *
  * <p>A whole number compares alike in 32 and in 64 bits, as long as what it is compared with fits the
- * file's 32: some releases of Spark cut it off otherwise, and would skip rows that match.
+ * file's 32: Spark 3.5.0 cuts it off otherwise (SPARK-46092), and would skip rows that match; later ones
+ * look at it themselves.
  */
 final class NarrowFilters {
   private NarrowFilters() {}
