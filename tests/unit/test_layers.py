@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -162,7 +163,9 @@ def test_import_is_quick() -> None:
     # The best of several tries: other tests run beside this one, which processor time leaves out; threads that NumPy
     # starts spin beside the import, which the clock on the wall leaves out.
     seconds: list[float] = []
-    while len(seconds) < 10 and (not seconds or min(seconds) >= 0.5):
+    while len(seconds) < 60 and (not seconds or min(seconds) >= 0.5):
+        if seconds:
+            time.sleep(0.5)  # who works beside this may have done when the next one begins
         seconds.append(float(str(fresh_import()["seconds"])))
     assert min(seconds) < 0.5
 
