@@ -12,7 +12,7 @@ import pytest
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.footer_index import by_footer
 from headwater.hudi.index.bloom import BloomFilter
-from headwater.hudi.parquet_footer import BLOOM, read_footer
+from headwater.hudi.parquet_footer import BLOOM, _without_bloom, read_footer
 from headwater.storage import Storage
 
 KEYS = pa.array([f"key-{n:06d}" for n in range(40_000)])
@@ -90,6 +90,22 @@ def test_a_text_that_looks_like_one_stays_as_it_is(tmp_path: Path) -> None:
     whole = pq.read_metadata(path)
     assert found.num_rows == whole.num_rows == 2
     assert found.row_group(0).to_dict() == whole.row_group(0).to_dict()
+
+
+def test_a_text_that_leaves_a_sound_footer_when_it_is_cut_stays_as_it_is(tmp_path: Path) -> None:
+    # Two entries. Less what the first claims to be a bloom filter, its text ends within the second one's, where what
+    # looks like the end of an entry and another one stands.
+    length, claimed = 21_699, "é\x01"
+    trap = f"\x18\x1b{BLOOM.decode()}\x18{claimed}" + "Q" * length
+    second = "R" * (length - 6) + f"\0\x18\x01c\x18{claimed}" + "S" * length
+    path = _file(tmp_path / "f.parquet", {b"a": trap.encode(), b"b": second.encode()})
+    data = path.read_bytes()
+    ending = data[-8 - int.from_bytes(data[-8:-4], "little") :]
+    cut = _without_bloom(ending, ending, len(ending))
+    assert cut is not None
+    assert pq.read_metadata(pa.BufferReader(cut)).metadata.keys() == {b"a", b"c"}  # so Arrow would not tell
+    with pa.OSFile(str(path)) as source:
+        assert read_footer(source).metadata == {b"a": trap.encode(), b"b": second.encode()}
 
 
 def test_a_damaged_footer_is_refused_or_read_as_arrow_reads_it(tmp_path: Path) -> None:
