@@ -15,13 +15,16 @@ from benchmarks.tables.plain import ROWS_PER_FILE, Progress
 VERSION = "1.11.0"
 ARTIFACT = f"org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:{VERSION}"
 ROOT = Path(__file__).parents[2]
-NAMESPACE, TABLE = "db", "merged"
 TABLE_VERSION = 1
 
 
 def path(data: Path, total: int) -> Path:
     """Where the table is: the same final rows as the plain `merged`, a tenth of them changed by a MERGE."""
-    return data / f"iceberg-{total}" / NAMESPACE / TABLE
+    return _home(data, total) / "iceberg" / "db" / "mor"
+
+
+def _home(data: Path, total: int) -> Path:
+    return data / f"iceberg-{total}"
 
 
 def have(data: Path, environment: Path, total: int, progress: Progress) -> tuple[Path, Path]:
@@ -39,14 +42,12 @@ def have(data: Path, environment: Path, total: int, progress: Progress) -> tuple
     staged.write_all(data / f"plain-{total}", total, progress)
     cache.clear(table)
     table.parent.mkdir(parents=True, exist_ok=True)
-    progress(f"Spark and Iceberg {VERSION}: {TABLE}")
+    progress(f"Spark and Iceberg {VERSION}: a table with deletion vectors")
     sources = data / f"plain-{total}"
     order = {
         "jar": str(jar),
-        "cores": shared_real.CORES,
         "memory": shared_real.MEMORY,
-        "warehouse": str(data / f"iceberg-{total}"),
-        "table": f"{NAMESPACE}.{TABLE}",
+        "data": str(_home(data, total)),
         "columns": list(rows.COLUMNS),
         "base": str(sources / "base"),
         "updates": str(sources / "updates"),

@@ -111,17 +111,19 @@ class Hudi(HudiLike):
 class Iceberg:
     """Apache Iceberg on Spark 3.5: tables by SQL, changes by MERGE; it has no index."""
 
-    def __init__(self, spark: Any, data: Path) -> None:
+    def __init__(self, spark: Any, data: Path, **properties: str) -> None:
         self.spark, self.data = spark, data
+        self._properties = {"format-version": "2", "write.parquet.compression-codec": "snappy", **properties}
         self._first: dict[str, int] = {}
 
     def make(self, kind: str, index: str, frame: Any) -> None:
         how = "copy-on-write" if kind == "cow" else "merge-on-read"
+        told = ", ".join(f"'{name}'='{value}'" for name, value in self._properties.items())
         frame.createOrReplaceTempView("made_of")
         self.spark.sql(f"DROP TABLE IF EXISTS ice.db.{kind} PURGE")
         self.spark.sql(
-            f"CREATE TABLE ice.db.{kind} USING iceberg PARTITIONED BY (city) TBLPROPERTIES ('format-version'='2', "
-            f"'write.merge.mode'='{how}', 'write.parquet.compression-codec'='snappy') AS SELECT * FROM made_of"
+            f"CREATE TABLE ice.db.{kind} USING iceberg PARTITIONED BY (city) TBLPROPERTIES ({told}, "
+            f"'write.merge.mode'='{how}') AS SELECT * FROM made_of"
         )
         (found,) = self.spark.sql(f"SELECT snapshot_id FROM ice.db.{kind}.snapshots").collect()
         self._first[kind] = int(found[0])
