@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import errno
+import io
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
 from typing import Any
@@ -53,7 +54,11 @@ class Handler(pafs.FSSpecHandler):  # type: ignore[misc]
         return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": _written_at(info)})
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_File(as_os_errors(self.fs.open)(path, mode="rb")), mode="r")
+        opened = as_os_errors(self.fs.open)(path, mode="rb")
+        if isinstance(opened, io.BytesIO):
+            # fsspec's files in memory are one object for all who open them, with one position.
+            return pa.BufferReader(opened.getvalue())
+        return pa.PythonFile(_File(opened), mode="r")
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return self.open_input_file(path)

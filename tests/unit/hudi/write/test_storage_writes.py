@@ -48,6 +48,14 @@ def test_a_file_is_created_once(storage: Storage) -> None:
     assert storage.read_bytes("a/b") == b"first"
 
 
+def test_all_who_open_a_file_have_a_position_of_their_own(storage: Storage) -> None:
+    storage.create("a/b", b"0123456789")
+    with storage.open("a/b") as one, storage.open("a/b") as other:
+        assert one.read(4) == b"0123"
+        assert other.read(6) == b"012345"
+        assert one.read() == b"456789"
+
+
 def test_of_many_who_create_a_file_one_does(storage: Storage) -> None:
     made: list[int] = []
 
