@@ -23,7 +23,7 @@ OVERHEAD_MB = 300
 PLANNING_SECONDS = 0.3
 
 Kind = Literal["read", "again", "stream", "plan", "lookup"]
-"""`again`: a read of a table that was opened and read before; every other kind opens it anew."""
+"""`again`: a read of a table that this process has read before; every other kind keeps nothing of what came before."""
 Condition = tuple[str, Literal["=", "<", ">=", "in"], str | int | tuple[str, ...]]
 
 

@@ -85,24 +85,25 @@ def _headwater(job: Job) -> Callable[[], Answer]:
 
     condition, columns = _sql(job.where), list(job.columns)
 
-    def read(table: headwater.Table | None = None) -> pa.Table:
-        found = table or headwater.open(job.path)
-        return found.scan(filter=condition, columns=columns, threads=THREADS).to_arrow()
+    # A repetition is as the first one: nothing of the one before is kept.
+    fresh = functools.partial(headwater.open, job.path, cache=0)
+
+    def read() -> pa.Table:
+        return fresh().scan(filter=condition, columns=columns, threads=THREADS).to_arrow()
 
     def again() -> pa.Table:
-        return read(_opened(headwater.open, job.path))
+        return headwater.open(job.path).scan(filter=condition, columns=columns, threads=THREADS).to_arrow()
 
     def stream() -> Iterable[pa.RecordBatch]:
         memory = {"memory": f"{job.memory_mb}MB"} if job.memory_mb else {}
-        scan = headwater.open(job.path).scan(filter=condition, columns=columns, threads=THREADS, **memory)
-        return scan.to_batches()
+        return fresh().scan(filter=condition, columns=columns, threads=THREADS, **memory).to_batches()
 
     def plan() -> int:
-        return len(headwater.open(job.path).scan(filter=condition, columns=columns).plan().tasks)
+        return len(fresh().scan(filter=condition, columns=columns).plan().tasks)
 
     def lookup() -> pa.Table:
         ((_, _, keys),) = job.where
-        found = headwater.open(job.path).lookup([keys] if isinstance(keys, str) else list(keys))
+        found = fresh().lookup([keys] if isinstance(keys, str) else list(keys))
         return found if isinstance(found, pa.Table) else found.to_arrow()
 
     return {"read": read, "again": again, "lookup": lookup, "stream": stream, "plan": plan}[job.kind]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater import arguments
 from headwater.errors import MissingDependency
 from headwater.hudi.changes import change_schema
-from headwater.hudi.merge.memo import MergeMemo
+from headwater.hudi.merge.memo import MergeMemo, shared_memo
 from headwater.hudi.projection import check_projection
 from headwater.hudi.record_index import HudiRecordIndex
 from headwater.hudi.schema import TableSchema
@@ -46,9 +46,10 @@ def open_table(
     filesystem
         A pyarrow or fsspec filesystem; by default the one that the URI names.
     cache
-        How much the table may hold of what merging logs with base files found out, for the next scan of it: the same
-        columns of a merge-on-read table are then read about as fast as plain files. 0 keeps nothing, and neither does
-        a scan with a `memory` of its own.
+        How much this process may hold, for all tables that it opens with the same `cache` together, of what merging
+        logs with base files found out: the same columns of a merge-on-read table are then read again about as fast as
+        plain files, by this table or by one that is opened later. 0 keeps nothing, and neither does a scan with a
+        `memory` of its own.
 
     >>> from headwater.demo import demo_table
     >>> open_table(demo_table("trips")).version
@@ -61,8 +62,7 @@ def open_table(
 
 def _memo(cache: str | int) -> MergeMemo | None:
     arguments.size("cache", cache)
-    kept = parse_size("cache", cache)
-    return MergeMemo(kept) if kept else None
+    return shared_memo(parse_size("cache", cache))
 
 
 def create_table(

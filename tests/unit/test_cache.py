@@ -1,7 +1,8 @@
-"""What an open table keeps of merging: the next scan of it reads no log record again, and sees the same rows."""
+"""What a process keeps of merging: the next scan of a table reads no log record again, and sees the same rows."""
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
@@ -104,6 +105,25 @@ def test_nothing_is_kept_without_a_cache_or_under_a_budget(tmp_path: Path, decod
     for _ in range(2):
         bounded.scan(columns=["x"], memory="64MB").to_arrow()
     assert len(decoded) == 4
+
+
+def test_a_table_that_is_opened_again_decodes_no_log(tmp_path: Path, decoded: list[str]) -> None:
+    first = merge_on_read(tmp_path / "t").scan(columns=["id", "x"]).to_arrow()
+    decoded.clear()
+    assert headwater.open(tmp_path / "t").scan(columns=["id", "x"]).to_arrow().equals(first)
+    assert not decoded
+    assert headwater.open(tmp_path / "t", cache="1MB").scan(columns=["id", "x"]).to_arrow().equals(first)
+    assert decoded  # another cache
+
+
+@pytest.mark.parametrize("kind", ["*.parquet", ".*.log.*"])
+def test_a_file_that_was_replaced_is_read_again(tmp_path: Path, decoded: list[str], kind: str) -> None:
+    first = merge_on_read(tmp_path / "t").scan(columns=["id", "x"]).to_arrow()
+    (replaced,) = (tmp_path / "t").glob(kind)
+    os.utime(replaced, (1_000_000_000, 1_000_000_000))
+    decoded.clear()
+    assert headwater.open(tmp_path / "t").scan(columns=["id", "x"]).to_arrow().equals(first)
+    assert decoded
 
 
 def test_another_process_starts_with_nothing(tmp_path: Path, decoded: list[str]) -> None:

@@ -22,7 +22,7 @@ from headwater.hudi.keys import describe_partition, key_columns, record_keys
 from headwater.hudi.log import BlockType, LogBlock, scan_blocks, select_blocks
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.log_rows import LogReader, Share
-from headwater.hudi.merge.memo import MergeMemo
+from headwater.hudi.merge.memo import MergeMemo, key_of_files
 from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.merge.slice_merge import BaseRows, Merged, merge_slice
 from headwater.hudi.parquet_rows import Run
@@ -432,11 +432,8 @@ class _SliceRead:
 
     def _merge_key(self, blocks: Sequence[LogBlock], rules: MergeRules) -> Hashable:
         """All that the outcome of merging depends on, but for the columns: the base file, the blocks and the rules."""
-        base = self.slice.base_file
-        # A log file may grow, and a block of it begin to count when its commit completes: so blocks are named.
-        named = tuple((block.file, block.offset, block.length) for block in blocks)
-        table = (self.context.storage.uri, self.context.config.name, str(self.context.schema.arrow))
-        return (*table, None if base is None else (base.path, base.size), named, repr(rules))
+        table = (self.context.config.name, str(self.context.schema.arrow), repr(rules))
+        return (*table, *key_of_files(self.context.storage, self.slice, blocks))
 
     def _keep(self, base: BaseFile, columns: Sequence[str], rows: int) -> pa.Table | None:
         """A column of which merging needs many rows and the reader all: it is decoded once, if it is not too large."""

@@ -8,14 +8,18 @@ as fit the bytes that it was given.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
 
 import pyarrow as pa
 
+from headwater.hudi.log import LogBlock
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.merge.slice_merge import Merged
+from headwater.spec.model import FileSlice
+from headwater.storage import Storage
 
 
 @dataclass
@@ -90,6 +94,33 @@ class MergeMemo:
                 break
             self._size -= self._outcomes.pop(key).size
         return self._size + size <= self._most
+
+
+@cache
+def shared_memo(most_bytes: int) -> MergeMemo | None:
+    """What the tables of this process keep that were opened with as many bytes, or None for none.
+
+    >>> shared_memo(1000) is shared_memo(1000), shared_memo(0)
+    (True, None)
+    """
+    return MergeMemo(most_bytes) if most_bytes else None
+
+
+def key_of_files(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> tuple[Hashable, ...]:
+    """What a slice is made of, by names that tell of each change.
+
+    A log file may grow, and a block of it begin to count when its commit completes: so blocks are named, not files. A
+    writer never changes a file in place; a restore from a backup or a damaged disk may, which a local disk tells.
+    """
+    base = None if slice_.base_file is None else (slice_.base_file.path, slice_.base_file.size)
+    named = tuple((block.file, block.offset, block.length) for block in blocks)
+    written_at = tuple(_written_at(storage, path) for path in slice_.paths) if storage.is_local else ()
+    return storage.uri, base, named, written_at
+
+
+def _written_at(storage: Storage, path: str) -> int | None:
+    found = storage.find(path)
+    return None if found is None else found.modified_at
 
 
 def _name_of(one: pa.Field) -> tuple[str, str]:
