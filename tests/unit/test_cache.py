@@ -126,6 +126,18 @@ def test_a_file_that_was_replaced_is_read_again(tmp_path: Path, decoded: list[st
     assert decoded
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_log_under_the_name_of_one_that_was_rolled_back_is_read(tmp_path: Path, version: int) -> None:
+    # In memory, as on an object store, nothing asks for the times of files.
+    path = f"memory://{tmp_path.name}-{version}"
+    found = headwater.create(path, schema=SCHEMA, key="id", ordering="ts", kind="mor", version=version)
+    _filled(found)
+    assert rows(found.scan(columns=["id", "x"]).to_arrow()) == ["{'id': 'a', 'x': 1}", "{'id': 'b', 'x': 20}"]
+    found.rollback(found.hudi.timeline.commits[-1].requested_at)
+    found.upsert(pa.table({"id": ["b"], "ts": [2], "x": [30]}, schema=SCHEMA))
+    assert rows(found.scan(columns=["id", "x"]).to_arrow()) == ["{'id': 'a', 'x': 1}", "{'id': 'b', 'x': 30}"]
+
+
 def test_another_process_starts_with_nothing(tmp_path: Path, decoded: list[str]) -> None:
     found = merge_on_read(tmp_path / "t")
     first = found.scan(columns=["x"]).to_arrow()
