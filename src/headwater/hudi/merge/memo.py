@@ -109,9 +109,9 @@ def shared_memo(most_bytes: int) -> MergeMemo | None:
 def key_of_files(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> tuple[Hashable, ...]:
     """What a slice is made of, by names that tell of each change.
 
-    A log file may grow, and a block of it begin to count when its commit completes: so blocks are named, not files, each
-    with its instant: after a rollback a new one may stand in its place. A writer never changes a file under its name; a
-    restore from a backup or a damaged disk may, which a local disk tells.
+    A log file may grow, and a block of it begin to count when its commit completes: so blocks are named, not files,
+    and with their instants: after a rollback a new one may stand in the place of an old one. A writer never changes a
+    file under its name; a restore from a backup or a damaged disk may, which a local disk tells.
     """
     base = None if slice_.base_file is None else (slice_.base_file.path, slice_.base_file.size)
     named = tuple((block.file, block.offset, block.length, block.instant_time) for block in blocks)
