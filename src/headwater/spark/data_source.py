@@ -103,8 +103,9 @@ class HeadwaterReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(encode_slice(slice_)) for slice_ in self._plan()[1]]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # Spark's own, where there is no slice to read
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        # Where there is no slice to read, Spark 4.0 asks for None and later ones for a partition of their own.
+        if partition is None or partition.value is None:
             return
         scan, _ = self._plan()
         for table in scan.read(decode_slice(partition.value)):

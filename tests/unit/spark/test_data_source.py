@@ -70,11 +70,12 @@ def test_options_are_those_of_the_connector() -> None:
         HeadwaterDataSource({}).schema()
 
 
-def test_table_that_has_no_rows_is_read_as_such() -> None:
+@pytest.mark.parametrize("of_a_spark", [lambda found: None, lambda found: found(None)], ids=["4.0", "later"])
+def test_table_that_has_no_rows_is_read_as_such(of_a_spark: Any) -> None:
     from pyspark.sql.datasource import InputPartition
 
     source = HeadwaterDataSource({"path": str(path())})
-    assert list(source.reader(source.schema()).read(InputPartition(None))) == []
+    assert list(source.reader(source.schema()).read(of_a_spark(InputPartition))) == []
 
 
 def test_names() -> None:
