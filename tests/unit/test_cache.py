@@ -12,7 +12,11 @@ from tests.fixtures.suites import table, tables
 
 import headwater
 from headwater.errors import InvalidArgument, WrongType
+from headwater.hudi.log.format import BlockType, Header, read_block, write_block
 from headwater.hudi.merge.log_rows import LogReader
+from headwater.hudi.merge.memo import key_of_files
+from headwater.spec.model import FileGroupId, FileSlice
+from headwater.storage import Storage
 
 MERGED = [one.name for one in tables("generated") if "_mor_" in one.name]
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("x", pa.int64())])
@@ -127,7 +131,7 @@ def test_a_file_that_was_replaced_is_read_again(tmp_path: Path, decoded: list[st
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_a_log_under_the_name_of_one_that_was_rolled_back_is_read(tmp_path: Path, version: int) -> None:
+def test_a_write_after_a_rollback_is_seen(tmp_path: Path, version: int) -> None:
     # In memory, as on an object store, nothing asks for the times of files.
     path = f"memory://{tmp_path.name}-{version}"
     found = headwater.create(path, schema=SCHEMA, key="id", ordering="ts", kind="mor", version=version)
@@ -136,6 +140,16 @@ def test_a_log_under_the_name_of_one_that_was_rolled_back_is_read(tmp_path: Path
     found.rollback(found.hudi.timeline.commits[-1].requested_at)
     found.upsert(pa.table({"id": ["b"], "ts": [2], "x": [30]}, schema=SCHEMA))
     assert rows(found.scan(columns=["id", "x"]).to_arrow()) == ["{'id': 'a', 'x': 1}", "{'id': 'b', 'x': 30}"]
+
+
+def test_blocks_at_one_place_are_told_apart_by_their_instants(tmp_path: Path) -> None:
+    slice_ = FileSlice(FileGroupId("", "f"), "001")
+
+    def key(instant: str) -> object:
+        data = write_block(BlockType.DELETE, {Header.INSTANT_TIME: instant})
+        return key_of_files(Storage.at(tmp_path), slice_, [read_block(data, 0, len(data), "a log")])
+
+    assert key("002") == key("002") != key("003")
 
 
 def test_another_process_starts_with_nothing(tmp_path: Path, decoded: list[str]) -> None:
