@@ -141,8 +141,8 @@ class FaultyStorage(Storage):
     def make_folder(self, path: str) -> None:
         self._do(f"make_folder {path}", lambda: self._plain().make_folder(path))
 
-    def open_output(self, path: str) -> pa.NativeFile:
-        file = self._do(f"open_output {path}", lambda: self._plain().open_output(path))
+    def _open_unbuffered(self, path: str) -> pa.NativeFile:
+        file = self._do(f"open_output {path}", lambda: self._plain()._open_unbuffered(path))
         return pa.PythonFile(_FaultyOutput(file, path, self.faults), mode="w")
 
     def list(self, folder: str, *, recursive: bool = False) -> list[FileEntry]:

@@ -216,7 +216,8 @@ class Storage:
     def open_output(self, path: str) -> pa.NativeFile:
         """A file to write from its beginning, its folders made; an old one of that name is overwritten.
 
-        A crash leaves a part of the file on a local disk and on HDFS, and nothing on an object store.
+        A crash leaves a part of the file on a local disk and on HDFS, and nothing on an object store. Small writes are
+        gathered, so one that cannot be carried out may be told of by a later one, or by `close`.
 
         >>> import tempfile
         >>> storage = Storage.at(tempfile.mkdtemp())
@@ -225,8 +226,11 @@ class Storage:
         >>> storage.find("a/b.bin").size
         5
         """
+        return writing.buffered(self._open_unbuffered(path))
+
+    def _open_unbuffered(self, path: str) -> pa.NativeFile:
         try:
-            return writing.open_output(self.filesystem, self.absolute(path))
+            return writing.open_unbuffered(self.filesystem, self.absolute(path))
         except (OSError, ValueError) as error:
             raise self._failed(path, "written", error) from error
 

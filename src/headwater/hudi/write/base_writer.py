@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -169,7 +170,8 @@ class BaseFileWriter:
             # The error that made this file useless is on its way already.
             self._writer.is_open = False
         finally:
-            self._sink.close()
+            with suppress(OSError):
+                self._sink.close()
 
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """The rows in parts of which none is larger than a row group."""

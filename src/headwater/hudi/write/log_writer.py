@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal
 
@@ -130,7 +131,8 @@ class LogFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._sink.closed:
+        # One that is finished is closed already. Of the others nobody reads a byte, and their error is on its way.
+        with suppress(OSError):
             self._sink.close()
 
     def append(self, rows: pa.Table, positions: Positions | None = None) -> None:

@@ -18,7 +18,7 @@ import pytest
 from headwater.errors import AlreadyThere, MissingDependency, OutcomeUnknown, StorageError
 from headwater.hudi.write.timeline_files import settle
 from headwater.storage import Storage
-from headwater.storage.faults import FAULTS, FaultyStorage, SimulatedCrash
+from headwater.storage.faults import FAULTS, Fault, FaultyStorage, SimulatedCrash
 
 
 def memory(tmp_path: Path) -> Storage:
@@ -161,9 +161,28 @@ def test_each_fault_does_what_it_says(tmp_path: Path, fault: str) -> None:
 def test_a_torn_write_leaves_half_of_it(tmp_path: Path) -> None:
     storage = FaultyStorage.over(Storage.at(tmp_path), at=1, fault="torn")
     out = storage.open_output("a")
+    out.write(b"12345678")
     with pytest.raises(SimulatedCrash):
-        out.write(b"12345678")
+        out.flush()
     assert (tmp_path / "a").read_bytes() == b"1234"
+
+
+def test_small_writes_to_a_stream_are_gathered(tmp_path: Path) -> None:
+    storage = FaultyStorage.over(Storage.at(tmp_path))
+    table = pa.table({f"c{n}": list(range(100)) for n in range(10)})
+    with storage.open_output("a.parquet") as out:
+        pq.write_table(table, out)
+    assert storage.faults.calls == ["open_output a.parquet", "write a.parquet", "close a.parquet"]
+    assert pq.read_table(tmp_path / "a.parquet").equals(table)
+
+
+@pytest.mark.parametrize("fault", ["full", "failed"])
+def test_a_stream_that_fails_at_its_end_says_so(tmp_path: Path, fault: Fault) -> None:
+    storage = FaultyStorage.over(Storage.at(tmp_path), at=1, fault=fault)
+    out = storage.open_output("a")
+    out.write(b"1234")
+    with pytest.raises(OSError, match=r"on purpose|No space left"):
+        out.close()
 
 
 def test_faults_reach_what_pyarrow_writes_and_folders_below(tmp_path: Path) -> None:
