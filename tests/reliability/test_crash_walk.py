@@ -11,6 +11,7 @@ import uuid
 import zlib
 from pathlib import Path
 
+import fsspec
 import pytest
 from tests.counts import Record, count
 from tests.reliability.crash_tables import BY_NAME, OPERATIONS, VERSIONS, made
@@ -45,7 +46,12 @@ def test_the_same_holds_on_an_object_store(
 ) -> None:
     points = None if POINTS is None else max(1, POINTS // 4)
     work = f"memory://{tmp_path.name}-{uuid.uuid4().hex}/work"
-    _walked(name, kind, version, tmp_path / "none", work, points, "crash walk: on an object store", record_property)
+    try:
+        _walked(name, kind, version, tmp_path / "none", work, points, "crash walk: on an object store", record_property)
+    finally:
+        # The store outlives the test, and each of its listings goes through all that it holds.
+        store, root = fsspec.core.url_to_fs(work)
+        store.rm(root, recursive=True)
 
 
 def _walked(

@@ -69,11 +69,11 @@ class SlicePruner:
                 column: converted
                 for column in columns
                 if (stat := stats.get((descriptor.path, column))) is not None
-                and (converted := self._convert(stat)) is not None
+                and (converted := _of_partition(self._convert(stat))) is not None
             }
             for function, by_path in of_functions.items():
                 stat = by_path.get((descriptor.path, ".".join(function.path)))
-                converted = None if stat is None else function_statistics(stat, function)
+                converted = _of_partition(None if stat is None else function_statistics(stat, function))
                 if converted is not None:
                     known[function.name] = converted
             if evaluate_statistics(bound, known) is not Match.NO:
@@ -206,6 +206,12 @@ class SlicePruner:
                 return None
             low, high = low - abs(low) * _FLOAT_ERROR, high + abs(high) * _FLOAT_ERROR
         return ColumnStatistics(low, high, null_count=stat.null_count, value_count=stat.value_count, exact=False)
+
+
+def _of_partition(known: ColumnStatistics | None) -> ColumnStatistics | None:
+    """What a partition's statistics tell of a column. Hudi unites those of the files that have it: in files from before
+    the column was added all rows are null, and are not counted."""
+    return known if known is None or known.all_null else replace(known, null_count=None)
 
 
 def _always_has_statistics(kind: pa.DataType) -> bool:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import headwater
+from headwater.hudi.metadata_table.reader import MetadataTable
+from headwater.hudi.metadata_table.records import ColumnStats
 from headwater.hudi.table import HudiTable
 from headwater.storage import Storage
 from headwater.storage.faults import FaultyStorage, SimulatedCrash
@@ -63,6 +65,21 @@ def test_a_column_that_a_write_adds_gets_statistics(kind: str, version: int, tmp
     assert found(tmp_path, "more > 100") == []
     report = verify(headwater.open(tmp_path), deep=True)
     assert report.findings == ()
+
+
+@pytest.mark.parametrize("test", ["more IS NULL", "more <=> NULL", "NOT more IS NOT NULL"])
+def test_rows_from_before_a_column_are_null_though_hudis_partition_statistics_count_none(
+    test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi unites the statistics of the files that have the column, and counts no nulls of the others."""
+    table = make(tmp_path, "mor", 9)
+    table.upsert(rows("b", "c", "x", "y", more=5))
+    stated = ColumnStats("", "more", 5, 5, value_count=2, null_count=0, total_size=8, total_uncompressed_size=8)
+    monkeypatch.setattr(
+        MetadataTable, "partition_stats", lambda self, columns, paths, index=None: {(p, "more"): stated for p in paths}
+    )
+    assert headwater.open(tmp_path).scan(filter=test, columns=["id"]).to_arrow().column(0).to_pylist() == ["a"]
+    assert headwater.open(tmp_path).scan(filter="more = 6").explain().count("0 of 2 partitions") == 1
 
 
 @pytest.mark.parametrize("version", [8, 9])
