@@ -33,7 +33,7 @@ def _cleans(story: Story) -> bool:
 
 def _newest_files(story: Story, read: Read, message: str) -> bool:
     more = "rows expected" in message and "read: not expected" in message
-    return read["mode"] == "incremental" and not story["mor"] and _cleans(story) and more
+    return read["mode"] == "incremental" and _cleans(story) and more
 
 
 def _keys_in_parquet_blocks(story: Story, read: Read, message: str) -> bool:

@@ -53,3 +53,36 @@ def test_late_partial_update_stamps_the_row_that_it_loses_against() -> None:
     merged = merge(None, by_position=False, rules=rules)
     assert merged.added.column("ts").to_pylist() == [7, 7]
     assert merged.added.column(COMMIT_TIME).to_pylist() == ["c3", "c3"]
+
+
+def test_text_that_orders_partial_updates_is_compared_for_deletes_alone() -> None:
+    """PartialUpdateAvroPayload compares values of one Java class, texts of two versions are of two: `make interop`."""
+    stored = pa.table({COMMIT_TIME: ["c1"] * 3, "key": ["a", "b", "c"], "ts": ["v7"] * 3, "x": [1, 1, 1]})
+    rows = pa.table(
+        {
+            COMMIT_TIME: ["c3", "c4", None, "c3"],
+            "key": ["a", "a", "b", "c"],
+            "ts": ["v8", "v12", None, "v12"],
+            "x": [3, None, None, 3],
+        }
+    )
+    deletes = np.array([False, False, True, False])
+    ordering = (pa.chunked_array([["v8", "v12", "v12", "v12"]]),)
+    log = LogRows(rows, rows.column("key"), None, ordering, deletes, np.zeros(4, bool), deletes, {})
+    base = BaseRows(
+        3,
+        lambda: stored.column("key"),
+        lambda name, at: stored.column(name).take(pa.array(at)),
+        lambda at: stored.take(pa.array(at)),
+    )
+    rules = MergeRules(
+        MergeMode.EVENT_TIME_ORDERING, ("ts",), partial=PartialUpdateMode.IGNORE_DEFAULTS, compares_no_text=True
+    )
+    merged = merge_slice(log, base, rules)
+    kept = stored.filter(pa.array([at not in merged.dropped for at in range(3)]))
+    found = pa.concat_tables([kept, merged.added]).sort_by("key").select(["key", "ts", "x"])
+    assert found.to_pylist() == [
+        {"key": "a", "ts": "v12", "x": 3},
+        {"key": "b", "ts": "v7", "x": 1},
+        {"key": "c", "ts": "v12", "x": 3},
+    ]

@@ -36,6 +36,8 @@ class Versions:
     from_delete_block: Flags
     gaps: Sequence[Flags] | None = None
     """For each column: rows whose value is to be filled from the other version."""
+    compared: Flags | None = None
+    """Rows whose ordering value counts against earlier versions; None for all. The others win."""
 
     @property
     def records(self) -> int:
@@ -150,7 +152,7 @@ def beats(versions: Versions, older: Rows, newer: Rows, *, by_event_time: bool) 
     old_reset, new_reset = versions.resets[older], versions.resets[newer]
     keeps_reset = old_reset & versions.from_delete_block[newer]
     wins: Flags = (old_reset | new_reset | (versions.rank[newer] >= versions.rank[older])) & ~keeps_reset
-    return wins
+    return wins if versions.compared is None else wins | ~versions.compared[newer]
 
 
 RowMerger: TypeAlias = Callable[[Any, Rows, Rows], Any]

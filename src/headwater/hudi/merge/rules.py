@@ -30,6 +30,9 @@ class MergeRules:
     """The ordering field holds `file.position`, two numbers to be compared one after the other."""
     stamps_latest: bool = False
     """A merged row has the meta columns of the version that was written last, whichever version wins."""
+    compares_no_text: bool = False
+    """Rows whose ordering values are text win in the order they were written: Hudi compares values of one Java class
+    only, and reads text of the two versions as different ones. Deletes are compared."""
 
     @property
     def by_event_time(self) -> bool:
@@ -88,6 +91,7 @@ def merge_rules(config: TableConfig) -> MergeRules:
         deletes_ignore_ordering=short.startswith("debezium."),
         ordering_is_sequence=is_mysql,
         stamps_latest=short == "PartialUpdateAvroPayload",
+        compares_no_text=short == "PartialUpdateAvroPayload",
     )
 
 

@@ -65,12 +65,15 @@ def merge_slice(
     gaps = _gaps(log.table, log.absent, rules, defaults or {})
     # Where every record has one version, nothing is to be ranked.
     rank = ranks([log.ordering])[0] if by_event and (gaps is not None or len(ids) < log.num_rows) else None
-    versions = Versions(code, rank, log.deleted, log.resets, log.from_delete_block, gaps)
+    compared = _compared(log, rules)
+    versions = Versions(code, rank, log.deleted, log.resets, log.from_delete_block, gaps, compared)
     folded = fold(versions, by_event_time=by_event)
     wins = np.ones(len(positions), bool)
     if by_event and len(positions):
         assert base is not None
         wins = _beats_base(log, folded.winner[matched], base, positions, rules)
+        if compared is not None:
+            wins |= ~compared[folded.winner[matched]]
     if gaps is not None:
         latest = last_of_each(code, len(ids))
         return _merge_columns(log, folded, latest, positions, matched, wins, base, rules, defaults or {})
@@ -78,6 +81,13 @@ def merge_slice(
     keeps_base[matched[~wins]] = True
     added = folded.winner[~log.deleted[folded.winner] & ~keeps_base]
     return Merged(positions[wins], _take(log.table, added))
+
+
+def _compared(log: LogRows, rules: MergeRules) -> Flags | None:
+    """The versions whose ordering value decides; None where it is all of them."""
+    kinds = [column.type for column in log.ordering] if rules.compares_no_text else []
+    is_text = any(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
+    return log.from_delete_block if is_text else None
 
 
 def _take(table: pa.Table, rows: Rows) -> pa.Table:
