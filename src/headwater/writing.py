@@ -131,7 +131,7 @@ class TableWrites:
         ----------
         keys
             Record keys as texts, or rows that have the key columns. Where these have the partition's columns as well,
-            only the record of that partition is meant.
+            only the record of that partition is meant. An expression is taken for a filter.
         where
             A filter instead: every row that matches goes.
 
@@ -143,6 +143,13 @@ class TableWrites:
         """
         from headwater.hudi.write import operations
 
+        if isinstance(keys, str):
+            raise InvalidArgument(
+                f"delete({keys!r}): a text alone may be a key or a filter; write delete([{keys!r}]) for the row of "
+                f"that key, delete(where={keys!r}) for the rows that match"
+            )
+        if isinstance(keys, Expression) and where is None:
+            keys, where = None, keys
         if (keys is None) == (where is None):
             raise InvalidArgument(
                 "delete(keys, where): give keys or a filter, one of the two; overwrite([]) empties a table"

@@ -18,7 +18,7 @@ from headwater import arguments
 from headwater.hudi.base_file import open_base_file
 from headwater.hudi.footer_index import by_footer
 from headwater.hudi.index.bloom import BloomFilter
-from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
+from headwater.hudi.index.bucket import COUNTS_OF_PARTITIONS, bucket_counts, bucket_ids_of_keys, bucket_of_file_id
 from headwater.hudi.metadata_table.columns import LOCATIONS
 from headwater.hudi.metadata_table.locations import locate
 from headwater.hudi.metadata_table.reader import BLOOM_FILTERS, RECORD_INDEX
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from headwater.hudi.table import HudiTable
 
 _MOST_BUCKETS = 4096
+# Every key is one in two or fewer to fit a wrong number of buckets: with so many, none does.
+_KEYS_THAT_PROVE = 48
+_KEYS_OF_A_SLICE = 64
+_SLICES_LOOKED_AT = 8
 
 
 @dataclass(frozen=True)
@@ -135,33 +139,38 @@ class HudiRecordIndex:
         return {place: entry.open(place[1]) for place, entry in metadata.blooms(files).items()}
 
     def _bucket_count(self, slices: Sequence[FileSlice]) -> int | None:
-        """How many buckets keys are hashed to, where the table is hashed.
+        """How many buckets keys are hashed to, where the table is hashed and it is certain.
 
-        The number is the writer's, and written down nowhere: it is the only one that explains the keys of some files.
+        The number is the writer's, and Hudi writes it down nowhere: it is the only one that explains the keys of some
+        files. The fewer the keys, the likelier that a number explains them by chance; a table that is hashed by some of
+        its key fields only, which is written down nowhere either, would then lose rows.
         """
-        ids = [bucket_of_file_id(slice_.group.file_id) for slice_ in slices]
-        if not ids or any(number is None for number in ids):
+        ids = {bucket_of_file_id(slice_.group.file_id) for slice_ in slices}
+        numbers = [number for number in ids if number is not None]
+        if not ids or None in ids or max(numbers) >= _MOST_BUCKETS or self._counts_differ():
             return None
-        highest = max(number for number in ids if number is not None)
-        if highest >= _MOST_BUCKETS:
-            return None
-        possible = np.arange(highest + 1, _MOST_BUCKETS + 1)
-        for slice_ in slices[:8]:
+        possible = np.arange(max(numbers) + 1, _MOST_BUCKETS + 1)
+        seen = 0
+        # From all over the table: each partition may have been written with a number of its own.
+        for slice_ in slices[:: max(1, len(slices) // _SLICES_LOOKED_AT)]:
             number = bucket_of_file_id(slice_.group.file_id)
-            keys = self._keys_of(slice_).slice(0, 64)
-            fits = [
-                count
-                for count in possible.tolist()
-                if bool((bucket_ids_of_keys(keys, count, fields=self.table.config.record_key_fields) == number).all())
-            ]
-            possible = np.array(fits)
-            if len(possible) <= 1:
-                break
-        return int(possible[0]) if len(possible) == 1 else None
+            keys = self._some_keys(slice_)
+            if number is None or not len(keys):
+                continue
+            possible = bucket_counts(keys, number, possible, fields=self.table.config.record_key_fields)
+            seen += len(keys)
+            if not len(possible):
+                return None
+        return int(possible[0]) if len(possible) == 1 and seen >= _KEYS_THAT_PROVE else None
 
-    def _keys_of(self, slice_: FileSlice) -> pa.Array:
-        located = self._in_slice(slice_, None)
-        return located.column("key").combine_chunks() if located.num_rows else pa.array([], pa.string())
+    def _counts_differ(self) -> bool:
+        return self.table.storage.find(COUNTS_OF_PARTITIONS) is not None
+
+    def _some_keys(self, slice_: FileSlice) -> pa.Array:
+        for keys, _ in self.table.reader(self.table.schema).keys_of(slice_):
+            if len(keys):
+                return keys.slice(0, _KEYS_OF_A_SLICE)
+        return pa.array([], pa.string())
 
     def _in_slice(self, slice_: FileSlice, wanted: pa.Array | None) -> pa.Table:
         """The keys of a slice and their rows in its base file; all of them, or those that are wanted."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -84,3 +87,36 @@ def test_a_filter_on_the_key_finds_keys_that_stand_twice_although_the_index_know
     twice = next(key for key in keys if keys.count(key) > 1)
     filtered = found.scan(filter=f"_hoodie_record_key = '{twice}'").to_arrow()
     assert filtered.num_rows == keys.count(twice)
+
+
+class TestHashedTables:
+    """How keys are hashed is written down nowhere; a guess that fits by chance would lose rows."""
+
+    FIELDS = pa.schema([("a", pa.string()), ("b", pa.string())])
+
+    def hashed(self, folder: Path, rows: list[dict[str, str]], *, buckets: int, by: str = "a,b") -> headwater.Table:
+        """A table as Hudi leaves it: its properties say nothing of the buckets."""
+        said = {"hoodie.bucket.index.hash.field": by}
+        table = headwater.create(
+            folder / "t", schema=self.FIELDS, key=["a", "b"], index={"bucket": buckets}, properties=said
+        )
+        table.insert(rows)
+        properties = folder / "t" / ".hoodie" / "hoodie.properties"
+        properties.write_text(re.sub(r"hoodie\.(index|bucket)\..*\n", "", properties.read_text()))
+        return headwater.open(folder / "t")
+
+    def test_every_key_of_a_small_table_hashed_by_some_fields_is_found(self, tmp_path: Path) -> None:
+        for number in range(12):
+            rows = [{"a": f"{number}x{row}", "b": str(row)} for row in range(4)]
+            table = self.hashed(tmp_path / str(number), rows, buckets=3, by="a")
+            assert table.lookup([f"a:{row['a']},b:{row['b']}" for row in rows]).num_rows == 4
+
+    def test_the_number_of_buckets_is_found_out(self, tmp_path: Path) -> None:
+        rows = [{"a": str(row), "b": "x"} for row in range(200)]
+        table = self.hashed(tmp_path, rows, buckets=7)
+        index = table.record_index
+        assert index._bucket_count(index._all_slices()) == 7
+        assert len(index.slices(pa.array(["a:5,b:x"]))) == 1
+        assert table.lookup(["a:5,b:x"]).num_rows == 1
+        (tmp_path / "t" / ".hoodie" / ".bucket_index" / "partition_bucket_index_meta").mkdir(parents=True)
+        assert index._bucket_count(index._all_slices()) is None

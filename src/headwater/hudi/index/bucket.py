@@ -18,6 +18,11 @@ from headwater.errors import CorruptFile, InvalidArgument
 from headwater.hudi.index.hashing import java_hashes, xxhash32s
 
 _Ints: TypeAlias = npt.NDArray[np.int32]
+_Longs: TypeAlias = npt.NDArray[np.int64]
+BUCKET_INDEX_FOLDER = ".hoodie/.bucket_index"
+CONSISTENT_HASHING = f"{BUCKET_INDEX_FOLDER}/consistent_hashing_metadata"
+COUNTS_OF_PARTITIONS = f"{BUCKET_INDEX_FOLDER}/partition_bucket_index_meta"
+"""Where Hudi 1.1 and later keep how many buckets each partition has, when it is not one number for all."""
 _HASH_MASK = 0x7FFFFFFF
 _INIT_INSTANT = "00000000000000"
 
@@ -32,11 +37,7 @@ def bucket_ids(columns: Sequence[pa.Array | pa.ChunkedArray], buckets: int) -> _
     """
     if not columns or buckets <= 0:
         raise InvalidArgument("a bucket needs at least one key column and one bucket")
-    total = np.ones(len(columns[0]), np.uint32)
-    for column in columns:
-        total = total * np.uint32(31) + java_hashes(column).view(np.uint32)
-    found: _Ints = ((total & np.uint32(_HASH_MASK)) % np.uint32(buckets)).astype(np.int32)
-    return found
+    return _in_buckets(_hashes(columns), buckets)
 
 
 def bucket_ids_of_keys(keys: pa.Array | pa.ChunkedArray, buckets: int, *, fields: Sequence[str] = ()) -> _Ints:
@@ -48,10 +49,38 @@ def bucket_ids_of_keys(keys: pa.Array | pa.ChunkedArray, buckets: int, *, fields
     >>> bucket_ids_of_keys(pa.array(["k1", "a:k1,b:x"]), 4, fields=["a"]).tolist()
     [1, 1]
     """
+    return _in_buckets(_hashes_of_keys(keys, fields), buckets)
+
+
+def bucket_counts(keys: pa.Array, bucket: int, counts: _Longs, *, fields: Sequence[str] = ()) -> _Longs:
+    """Those of some numbers of buckets with which all of these keys are in one bucket.
+
+    >>> bucket_counts(pa.array(["k1", "k5"]), 1, np.arange(2, 9)).tolist()
+    [2, 4]
+    """
+    hashes = np.unique(_hashes_of_keys(keys, fields)).astype(np.int64)
+    fits: npt.NDArray[np.bool_] = (hashes[:, None] % counts[None, :] == bucket).all(axis=0)
+    return counts[fits]
+
+
+def _in_buckets(hashes: npt.NDArray[np.uint32], buckets: int) -> _Ints:
+    found: _Ints = (hashes % np.uint32(buckets)).astype(np.int32)
+    return found
+
+
+def _hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> npt.NDArray[np.uint32]:
+    total = np.ones(len(columns[0]), np.uint32)
+    for column in columns:
+        total = total * np.uint32(31) + java_hashes(column).view(np.uint32)
+    positive: npt.NDArray[np.uint32] = total & np.uint32(_HASH_MASK)
+    return positive
+
+
+def _hashes_of_keys(keys: pa.Array | pa.ChunkedArray, fields: Sequence[str]) -> npt.NDArray[np.uint32]:
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     keys = keys.cast(pa.string())
-    result = bucket_ids([keys], buckets)
+    result = _hashes([keys])
     composite = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
     rows = np.nonzero(composite.fill_null(False).to_numpy(zero_copy_only=False))[0]
     if len(rows):
@@ -59,7 +88,7 @@ def bucket_ids_of_keys(keys: pa.Array | pa.ChunkedArray, buckets: int, *, fields
         for width in {len(values) for values in taken}:
             alike = [index for index, values in enumerate(taken) if len(values) == width]
             columns = [pa.array([taken[index][at] for index in alike], pa.string()) for at in range(width)]
-            result[rows[alike]] = bucket_ids(columns, buckets)
+            result[rows[alike]] = _hashes(columns)
     return result
 
 

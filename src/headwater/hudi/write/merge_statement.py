@@ -98,12 +98,15 @@ class MergeStatement:
         job = statement_job(self.table, "merge", chosen, hudi_name="upsert")
         self._check(job)
 
+        tried: list[_MergePlan] = []
+
         def plan(state: HudiTable, instant: str) -> Plan | None:
-            return _MergePlan(state, self, job).plan()
+            tried.append(_MergePlan(state, self, job))
+            return tried[-1].plan()
 
         result = run(self.table, job, plan)
         self.done()
-        return result
+        return tried[-1].counted(result)
 
     def _check(self, job: Job) -> None:
         missing = [name for name in self.on if name not in self.source.column_names or name not in job.schema.names]
@@ -139,6 +142,14 @@ class _MergePlan:
         self.statement = statement
         self.job = job
         self.shape = Shape.of_table(state, job.options)
+        self.new_rows = 0
+
+    def counted(self, result: WriteResult) -> WriteResult:
+        """The outcome with new rows counted as such: a log of a bucket cannot tell them from updates, the join can."""
+        unseen = min(self.new_rows - result.inserted, result.updated)
+        if unseen <= 0:
+            return result
+        return replace(result, inserted=result.inserted + unseen, updated=result.updated - unseen)
 
     def plan(self) -> Plan | None:
         found, target_rows, source_rows = self._match()
@@ -262,20 +273,20 @@ class _MergePlan:
         new = new.take(np.flatnonzero(~new.deleted))
         index = resolve_index(state, job.options)
         new = new.combined(job.rules, by_partition=not index.is_global)
-        if index is IndexKind.BUCKET:
-            tags = tag(state, new, index, job.options)
-            batch, all_tags = joined_batch(updates, places, gone, new, tags, job)
-        else:
-            if len(new) and not self._on_key():
-                known = tag(state, new, index, job.options, live=True)
-                if len(known.row):
-                    some = new.keys.take(pa.array(known.row[:3])).to_pylist()
-                    raise DuplicateKeys(
-                        f"{state.storage.uri}: rows to insert have keys that are stored already, such as "
-                        f"{', '.join(map(repr, some))}; join on the record key: "
-                        f"{', '.join(state.config.record_key_fields)}"
-                    )
-            batch, all_tags = joined_batch(updates, places, gone, new, None, job)
+        hashed = index is IndexKind.BUCKET
+        if len(new) and not self._on_key():
+            # A hash tells where a key would be, not that it is there.
+            known = tag(state, new, IndexKind.SIMPLE if hashed else index, job.options, live=True)
+            if len(known.row):
+                some = new.keys.take(pa.array(known.row[:3])).to_pylist()
+                raise DuplicateKeys(
+                    f"{state.storage.uri}: rows to insert have keys that are stored already, such as "
+                    f"{', '.join(map(repr, some))}; join on the record key: "
+                    f"{', '.join(state.config.record_key_fields)}"
+                )
+        self.new_rows = len(new)
+        tags = tag(state, new, index, job.options) if hashed else None
+        batch, all_tags = joined_batch(updates, places, gone, new, tags, job)
         placed = place(state, batch, all_tags, job.rules, moves=True)
         refuse_taken(state, batch, placed, index, job)
         return Plan(

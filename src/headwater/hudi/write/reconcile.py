@@ -201,6 +201,8 @@ def _stored(kind: pa.DataType, where: str) -> pa.DataType:
             )
         return pa.decimal128(kind.precision, kind.scale)
     if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            raise WriteRefused(f"column {where!r} is a struct without fields, which Parquet cannot store; give it one")
         _check_names([child.name for child in kind], where)
         return pa.struct([_stored_field(child, f"{where}.{child.name}") for child in kind])
     if pa.types.is_map(kind):

@@ -20,7 +20,13 @@ from headwater.errors import InvalidArgument, UnsupportedTable
 from headwater.hudi.base_file import BaseFile, RowGroup, open_base_file
 from headwater.hudi.file_names import parse_base_file, parse_log_file
 from headwater.hudi.footer_index import by_footer, key_range
-from headwater.hudi.index.bucket import bucket_ids_of_keys, bucket_of_file_id
+from headwater.hudi.index.bucket import (
+    BUCKET_INDEX_FOLDER,
+    CONSISTENT_HASHING,
+    COUNTS_OF_PARTITIONS,
+    bucket_ids_of_keys,
+    bucket_of_file_id,
+)
 from headwater.hudi.keys import key_columns, record_keys
 from headwater.hudi.merge.fold import Rows
 from headwater.hudi.metadata_table.reader import RECORD_INDEX
@@ -32,7 +38,6 @@ from headwater.hudi.write.options import IndexKind, WriteOptions
 from headwater.spec.model import FileGroupId, FileSlice
 
 UNKNOWN = -1
-_CONSISTENT_HASHING = ".hoodie/.bucket_index/consistent_hashing_metadata"
 _BUCKET_ID = re.compile(r"0000\d{4}-")
 # So many bytes of the record index are read for a key, at least; with less, the keys of the files are read sooner.
 _INDEX_BYTES_A_KEY = 2048
@@ -83,6 +88,8 @@ def resolve_index(table: HudiTable, options: WriteOptions) -> IndexKind:
         if options.index is IndexKind.RECORD_INDEX and not has_index:
             # The table's first write makes the index; until there is a row there is nothing to find.
             return IndexKind.GLOBAL_SIMPLE
+        if options.index is IndexKind.BUCKET:
+            _refuse_other_hashing(table)
         return options.index
     _refuse_unsaid_buckets(table)
     return IndexKind.RECORD_INDEX if has_index else IndexKind.BLOOM
@@ -92,11 +99,7 @@ def _refuse_unsaid_buckets(table: HudiTable) -> None:
     """Hudi writes down nowhere that keys are hashed; rows in another group than their bucket's it would never find."""
     if not table.timeline.commits:
         return
-    if table.storage.find(_CONSISTENT_HASHING) is not None:
-        raise UnsupportedTable(
-            f"{table.storage.uri}: its keys are hashed consistently, which can be read but not written; write with "
-            "Apache Hudi"
-        )
+    _refuse_other_hashing(table)
     for partition in table.listing.partitions():
         names = [parse_base_file(file.name) or parse_log_file(file.name) for file in table.listing.files(partition)]
         ids = [name.file_id for name in names if name is not None]
@@ -107,6 +110,20 @@ def _refuse_unsaid_buckets(table: HudiTable) -> None:
             )
         if ids:
             return
+
+
+def _refuse_other_hashing(table: HudiTable) -> None:
+    """Buckets that are not one number for all of the table: a row that we put by its hash Hudi would never find."""
+    if table.storage.find(BUCKET_INDEX_FOLDER) is None:
+        return
+    for folder, how in {
+        CONSISTENT_HASHING: "its keys are hashed consistently",
+        COUNTS_OF_PARTITIONS: "its partitions differ in how many buckets they have",
+    }.items():
+        if table.storage.find(folder) is not None:
+            raise UnsupportedTable(
+                f"{table.storage.uri}: {how} ({folder}), which can be read but not written; write with Apache Hudi"
+            )
 
 
 def tag(table: HudiTable, batch: Batch, index: IndexKind, options: WriteOptions, *, live: bool = False) -> Tags:

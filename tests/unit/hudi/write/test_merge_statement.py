@@ -17,10 +17,9 @@ SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string(
 KINDS = [(kind, version) for kind in ("cow", "mor") for version in (6, 9)]
 
 
-def create(folder: Path, kind: str = "cow", version: int = 9) -> Table:
-    table = headwater.create(
-        folder / "t", schema=SCHEMA, key="id", ordering="ts", partition_by="city", kind=kind, version=version
-    )
+def create(folder: Path, kind: str = "cow", version: int = 9, index: Any = None) -> Table:
+    shape: dict[str, Any] = {"key": "id", "ordering": "ts", "partition_by": "city", "index": index}
+    table = headwater.create(folder / "t", schema=SCHEMA, kind=kind, version=version, **shape)
     table.insert([row("a"), row("b"), row("c", city="la")])
     return table
 
@@ -88,8 +87,18 @@ def test_several_matches_of_a_stored_row_are_refused(tmp_path: Path) -> None:
         table.merge([row("a", 2), row("a", 3)], on="id").when_matched_update().execute()
 
 
-def test_a_key_that_is_stored_cannot_be_inserted_again(tmp_path: Path) -> None:
-    table = create(tmp_path)
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("index", [None, "record_index", {"bucket": 1}])
+def test_new_rows_are_counted_as_such(tmp_path: Path, kind: str, index: Any) -> None:
+    source = [row("a", 2, "new"), row("d"), row("e", city="la")]
+    merge = create(tmp_path, kind, index=index).merge(source, on="id").when_matched_update()
+    result = merge.when_not_matched_insert().execute()
+    assert (result.inserted, result.updated) == (2, 1)
+
+
+@pytest.mark.parametrize("index", [None, {"bucket": 1}])
+def test_a_key_that_is_stored_cannot_be_inserted_again(tmp_path: Path, index: Any) -> None:
+    table = create(tmp_path, index=index)
     with pytest.raises(DuplicateKeys, match="'a'"):
         table.merge([row("a", 2, "another name")], on="name").when_not_matched_insert().execute()
 

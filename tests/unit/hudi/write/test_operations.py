@@ -87,6 +87,14 @@ class TestEveryKindOfTable:
         assert table.delete(pa.table({"id": ["b"], "city": ["la"]})).deleted == 1
         assert names(table) == {"b": "n"}
 
+    def test_a_text_alone_is_neither_key_nor_filter(self, tmp_path: Path, kind: str, version: int) -> None:
+        table = create(tmp_path, kind, version)
+        table.insert([row("a"), row("b")])
+        with pytest.raises(InvalidArgument, match="where='a'"):
+            table.delete("a")
+        assert table.delete(headwater.col("id") == "a").deleted == 1
+        assert names(table) == {"b": "n"}
+
     def test_an_update_sets_constants_columns_and_functions(self, tmp_path: Path, kind: str, version: int) -> None:
         table = create(tmp_path, kind, version)
         table.insert([row("a", price=2.0), row("b", price=3.0)])

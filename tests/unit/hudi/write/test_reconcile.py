@@ -118,6 +118,11 @@ def test_names_that_avro_does_not_know_are_refused(name: str) -> None:
         stored_schema(schema(st=pa.struct([(name, pa.int32())])))
 
 
+def test_a_struct_without_fields_is_refused() -> None:
+    with pytest.raises(WriteRefused, match=r"column 'st\.in' is a struct without fields"):
+        stored_schema(schema(st=pa.struct([("in", pa.struct([]))])))
+
+
 def test_names_that_differ_in_case_alone_are_refused() -> None:
     with pytest.raises(WriteRefused, match="column 'ID' is 'id' in the table"):
         reconcile(KNOWN, schema(ID=pa.int32()))

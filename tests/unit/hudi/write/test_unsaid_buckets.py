@@ -40,7 +40,13 @@ def test_a_write_that_says_it_finds_every_key_in_its_bucket(hashed: Table) -> No
     assert len({file.name[:8] for file in result.files} - {"00000000", "00000001"}) == 0
 
 
-def test_consistent_hashing_is_refused(hashed: Table, tmp_path: Path) -> None:
-    (tmp_path / "t" / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata").mkdir(parents=True)
-    with pytest.raises(UnsupportedTable, match="consistently"):
-        hashed.upsert([{"id": "g", "ts": 1}])
+@pytest.mark.parametrize("options", [None, BUCKETS])
+@pytest.mark.parametrize(
+    ("folder", "says"), [("consistent_hashing_metadata", "consistently"), ("partition_bucket_index_meta", "differ")]
+)
+def test_other_hashing_is_refused(
+    hashed: Table, tmp_path: Path, folder: str, says: str, options: dict[str, str] | None
+) -> None:
+    (tmp_path / "t" / ".hoodie" / ".bucket_index" / folder).mkdir(parents=True)
+    with pytest.raises(UnsupportedTable, match=says):
+        hashed.upsert([{"id": "g", "ts": 1}], options=options)
