@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.fixtures.random_filters import FilterMaker
+from tests.interop.clocks import CLOCKS
 from tests.interop.values import KINDS, PLAIN, WIDER, Kind, maybe, to_json
 
 VERSIONS = {"0.15.0": (6,), "1.0.2": (8,), "1.1.1": (9,), "1.2.0": (9, 9, 9, 8, 6)}
@@ -94,6 +95,8 @@ def make_story(release: str, seed: int) -> dict[str, Any]:
 class _Story:
     def __init__(self, release: str, seed: int) -> None:
         self.rng = random.Random(f"{release}/{seed}")
+        self.more = random.Random(f"{release}/{seed}/more")
+        """For choices that came later, so that a seed's others stay as they were."""
         self.release = release
         self.seed = seed
         self.newer = release in ("1.1.1", "1.2.0")
@@ -157,12 +160,15 @@ class _Story:
             self.columns["part"] = kinds.get(self.partition_type, KINDS["text"])
             fields.append("part")
         if self.keygen in ("timestamp", "custom"):
-            self.columns["ev"] = KINDS["long"]
+            self.clock = self.more.choice(CLOCKS)
+            self.columns["ev"] = KINDS[self.clock.kind]
             fields.append("ev")
             self.options |= {
-                "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
-                "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd",
-                "hoodie.keygen.timebased.timezone": "UTC",
+                **self.clock.options,
+                "hoodie.keygen.timebased.output.dateformat": self.more.choice(
+                    ("yyyyMMdd", "yyyyMMdd", "yyyy-MM-dd HH")
+                ),
+                "hoodie.keygen.timebased.timezone": self.more.choice(("UTC", "UTC", "Asia/Kolkata")),
             }
         hive, encoded = self.chance(0.5), self.partition_type == "slashed" or self.chance(0.3)
         classes = {"complex2": "Complex", "timestamp": "TimestampBased", "auto": "Simple"}
@@ -232,7 +238,10 @@ class _Story:
         if self.chance(0.4):
             self.options["hoodie.parquet.small.file.limit"] = "0"
         if self.chance(0.2) and self.keygen != "auto" and self.meta_fields:
-            self.options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+            buckets = str(self.more.choice((2, 2, 3, 7)))
+            self.options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": buckets}
+            if len(self.key_fields) > 1 and self.more.random() < 0.5:
+                self.options["hoodie.bucket.index.hash.field"] = self.more.choice(self.key_fields)
             if self.mor and self.chance(0.3):
                 self.options["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
         elif self.chance(0.3) and self.meta_fields:
@@ -421,7 +430,7 @@ class _Story:
             elif name == "part":
                 row[name] = self.rng.choice(PARTITIONS[self.partition_type])
             elif name == "ev":
-                row[name] = 1_704_067_200_000 + self.rng.randint(0, 2) * 86_400_000 + 5
+                row[name] = self.clock.value(datetime(2024, 1, 1 + self.rng.randint(0, 2)))
             else:
                 row[name] = self._value(name, kind)
         return row

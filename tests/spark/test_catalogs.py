@@ -24,7 +24,7 @@ def traveller() -> FixtureTable:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as long as Spark keeps the catalog that is made of it
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("warehouse")
     shutil.copytree(traveller().path(), folder / "db" / "trips")

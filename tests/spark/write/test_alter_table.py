@@ -14,7 +14,7 @@ import headwater
 COLUMNS = "id STRING, ts BIGINT, qty INT, price FLOAT, st STRUCT<a: INT, b: STRING>"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as long as Spark keeps the catalog that is made of it
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mill")
     spark().conf.set("spark.sql.catalog.mill", "io.headwater.spark.HeadwaterCatalog")

@@ -17,7 +17,7 @@ from headwater.errors import InvalidArgument, WriteRefused
 COLUMNS = "id STRING, ts BIGINT, city STRING COMMENT 'where', fare DOUBLE"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as long as Spark keeps the catalog that is made of it
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pond")
     spark().conf.set("spark.sql.catalog.pond", "io.headwater.spark.HeadwaterCatalog")

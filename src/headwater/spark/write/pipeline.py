@@ -107,11 +107,10 @@ class Pipeline:
         return row_bytes(rows, None, self.job.options.codec)
 
     def _refuse_lost_rows(self, state: HudiTable, counts: Counts, came: int) -> None:
-        expected = sum(counts.stored.values()) + sum(counts.new.values())
-        if came != expected:
+        if came != counts.rows:
             raise WriteRefused(
-                f"{state.storage.uri}: {expected:,} rows were counted and {came:,} came to be written; the frame gives "
-                "other rows each time it is computed: write it to files first, and those to the table"
+                f"{state.storage.uri}: {counts.rows:,} rows were counted and {came:,} came to be written; the frame "
+                "gives other rows each time it is computed: write it to files first, and those to the table"
             )
 
 

@@ -124,11 +124,12 @@ class Tagger:
                     f"of {count} buckets; the table is not hashed so: give the index and buckets it was written with"
                 )
             rows.append((slice_.group.partition, bucket, number))
-        places = keyed.sparkSession.createDataFrame(rows, f"p string, b int, {SLICE} int")
-        found = hashed.join(
-            F.broadcast(places), (F.col(PARTITION) == F.col("p")) & (F.col(BUCKET) == F.col("b")), "left"
-        )
-        return Tagged(found.drop("p", "b").withColumn(POSITION, F.lit(None).cast("long")), slices, count)
+        found = hashed.withColumn(SLICE, F.lit(None).cast("int"))
+        if rows:
+            places = keyed.sparkSession.createDataFrame(rows, f"p string, b int, {SLICE} int")
+            same = (F.col(PARTITION) == F.col("p")) & (F.col(BUCKET) == F.col("b"))
+            found = hashed.join(F.broadcast(places), same, "left").drop("p", "b")
+        return Tagged(found.withColumn(POSITION, F.lit(None).cast("long")), slices, count)
 
 
 def _without_dead_places(joined: DataFrame) -> DataFrame:
@@ -150,15 +151,21 @@ def _without_dead_places(joined: DataFrame) -> DataFrame:
 def _hashed(keyed: DataFrame, count: int, fields: tuple[str, ...]) -> DataFrame:
     """The rows with the bucket of their key; only keys are sent to Python."""
     from pyspark.sql import functions as F  # noqa: N812 - as everywhere in PySpark
-    from pyspark.sql.pandas.functions import pandas_udf
 
-    def bucket(keys):  # type: ignore[no-untyped-def] # PySpark reads annotations, and knows pandas' alone
+    def of_arrow(keys: pa.Array) -> pa.Array:
+        return pa.array(bucket_ids_of_keys(keys, count, fields=fields))
+
+    def of_pandas(keys):  # type: ignore[no-untyped-def] # PySpark reads annotations, and knows pandas' alone
         import pandas
 
         return pandas.Series(bucket_ids_of_keys(pa.array(keys, pa.string(), from_pandas=True), count, fields=fields))
 
     with our_python(keyed.sparkSession):
-        hashing: Any = pandas_udf(bucket, "int")  # type: ignore[call-overload]
+        if hasattr(F, "arrow_udf"):  # Spark 4.1 on: no text becomes a Python object on its way
+            return keyed.withColumn(BUCKET, F.arrow_udf(of_arrow, "int")(F.col(KEY)))
+        from pyspark.sql.pandas.functions import pandas_udf
+
+        hashing: Any = pandas_udf(of_pandas, "int")  # type: ignore[call-overload]
         return keyed.withColumn(BUCKET, hashing(F.col(KEY)))
 
 

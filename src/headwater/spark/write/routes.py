@@ -33,6 +33,8 @@ LEAVING = "__headwater_leaving"
 """Whether the row's record is written to another group, and deleted here."""
 _SPOT = "__headwater_spot"
 _TASK_BYTES = 64 * 1024 * 1024
+# With so many rows for each bucket, hardly one is left empty.
+_EVEN = 64
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,20 @@ class Counts:
 
     stored: Mapping[int, int]
     new: Mapping[tuple[str, int], int]
+    rows: int
+    """All rows, exactly; the others may be estimates."""
 
     @classmethod
     def of(cls, tagged: Tagged) -> Counts:
-        """Count a frame; this runs the tagging."""
+        """Count a frame; this runs the tagging, unless there is nothing to tag and hashes spread many rows evenly."""
         from pyspark.sql import functions as F  # noqa: N812 - as everywhere in PySpark
 
+        if tagged.buckets is not None and not tagged.slices:
+            paths = {row[0] or "": int(row[1]) for row in tagged.frame.groupBy(PARTITION).count().collect()}
+            if all(count >= tagged.buckets * _EVEN for count in paths.values()):
+                each = {path: -(-count // tagged.buckets) for path, count in paths.items()}
+                new = {(path, bucket): count for path, count in each.items() for bucket in range(tagged.buckets)}
+                return cls({}, new, sum(paths.values()))
         bucket = F.col(BUCKET) if tagged.buckets is not None else F.lit(UNKNOWN)
         where = (
             F.when(F.col(SLICE).isNull(), F.col(PARTITION)).alias("p"),
@@ -55,11 +65,7 @@ class Counts:
         rows = tagged.frame.groupBy(SLICE, *where).count().collect()
         stored = {int(row[0]): int(row[3]) for row in rows if row[0] is not None}
         new = {(row[1] or "", int(row[2])): int(row[3]) for row in rows if row[0] is None}
-        return cls(stored, new)
-
-    @property
-    def inserts(self) -> int:
-        return sum(self.new.values())
+        return cls(stored, new, sum(stored.values()) + sum(new.values()))
 
 
 @dataclass(frozen=True)
@@ -143,13 +149,15 @@ class Routes:
         from pyspark.sql import functions as F  # noqa: N812 - as everywhere in PySpark
 
         session = tagged.frame.sparkSession
-        stored = session.createDataFrame([(s, w) for s, w in self.of_slice.items()], "s int, sw int")
         rows: list[Any] = []
         for (path, bucket), shares in self.of_new.items():
             ends = np.cumsum([count for _, count in shares]).tolist()
             rows.append((path, bucket, ends, [number for number, _ in shares]))
         new = session.createDataFrame(rows, "np string, nb int, ends array<long>, works array<int>")
-        frame = tagged.frame.join(F.broadcast(stored), F.col(SLICE) == F.col("s"), "left")
+        frame = tagged.frame.withColumn("sw", F.lit(None).cast("int"))
+        if self.of_slice:
+            stored = session.createDataFrame([(s, w) for s, w in self.of_slice.items()], "s int, sw int")
+            frame = tagged.frame.join(F.broadcast(stored), F.col(SLICE) == F.col("s"), "left")
         hashed: Column = F.col(BUCKET) if tagged.buckets is not None else F.lit(UNKNOWN)
         same = F.col(SLICE).isNull() & (F.col(PARTITION) == F.col("np")) & (hashed == F.col("nb"))
         frame = frame.join(F.broadcast(new), same, "left")
