@@ -99,6 +99,28 @@ def test_bulk_insert_writes_all_rows_in_the_order_asked_for(tmp_path: Path, sort
             assert keys == sorted(keys)
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("count", [20, 3000])
+def test_bulk_insert_fills_the_buckets_that_keys_hash_to(tmp_path: Path, kind: str, count: int) -> None:
+    def steps(table: headwater.Table, given: Callable[[DataFrame], Any]) -> None:
+        result = table.bulk_insert(given(batch(0, count)))
+        assert result.inserted == count
+        assert all(file.name[:8] in ("00000000", "00000001", "00000002", "00000003") for file in result.files)
+        more = table.bulk_insert(given(batch(count, count + 7)))
+        assert more.inserted + more.updated == 7  # a log of a bucket cannot tell the two apart
+
+    both(tmp_path, steps, kind=kind, index={"bucket": 4})
+
+
+def test_a_bucket_that_no_key_hashes_to_gets_no_file(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", batch(0, 1), index={"bucket": 4})
+    one = batch(0, 1).drop("v").crossJoin(batch(0, 400).select("v")).select(*COLUMNS)
+    with on_executors():
+        result = table.bulk_insert(one)
+    assert result.inserted == 400
+    assert len(result.files) == 1
+
+
 @pytest.mark.parametrize("index", [None, {"bucket": 2}], ids=str)
 def test_overwrites_replace_partitions_or_the_table(tmp_path: Path, index: Any) -> None:
     def steps(table: headwater.Table, given: Callable[[DataFrame], Any]) -> None:
