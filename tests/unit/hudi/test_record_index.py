@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -92,27 +93,30 @@ def test_a_filter_on_the_key_finds_keys_that_stand_twice_although_the_index_know
 class TestHashedTables:
     """How keys are hashed is written down nowhere; a guess that fits by chance would lose rows."""
 
-    FIELDS = pa.schema([("a", pa.string()), ("b", pa.string())])
+    FIELDS = pa.schema([("a", pa.string()), ("b", pa.string()), ("p", pa.string())])
 
     def hashed(self, folder: Path, rows: list[dict[str, str]], *, buckets: int, by: str = "a,b") -> headwater.Table:
         """A table as Hudi leaves it: its properties say nothing of the buckets."""
         said = {"hoodie.bucket.index.hash.field": by}
-        table = headwater.create(
-            folder / "t", schema=self.FIELDS, key=["a", "b"], index={"bucket": buckets}, properties=said
-        )
+        shape: dict[str, Any] = {"key": ["a", "b"], "partition_by": "p", "index": {"bucket": buckets}}
+        table = headwater.create(folder / "t", schema=self.FIELDS, properties=said, **shape)
         table.insert(rows)
         properties = folder / "t" / ".hoodie" / "hoodie.properties"
         properties.write_text(re.sub(r"hoodie\.(index|bucket)\..*\n", "", properties.read_text()))
         return headwater.open(folder / "t")
 
-    def test_every_key_of_a_small_table_hashed_by_some_fields_is_found(self, tmp_path: Path) -> None:
-        for number in range(12):
-            rows = [{"a": f"{number}x{row}", "b": str(row)} for row in range(4)]
+    @pytest.mark.parametrize(("partitions", "in_each"), [(1, 4), (24, 1)])
+    def test_every_key_of_a_small_table_hashed_by_some_fields_is_found(
+        self, tmp_path: Path, partitions: int, in_each: int
+    ) -> None:
+        for number in range(8):
+            places = [f"p{at:02}" for at in range(partitions) for _ in range(in_each)]
+            rows = [{"a": f"{number}x{at}", "b": str(at), "p": place} for at, place in enumerate(places)]
             table = self.hashed(tmp_path / str(number), rows, buckets=3, by="a")
-            assert table.lookup([f"a:{row['a']},b:{row['b']}" for row in rows]).num_rows == 4
+            assert table.lookup([f"a:{row['a']},b:{row['b']}" for row in rows]).num_rows == len(rows)
 
     def test_the_number_of_buckets_is_found_out(self, tmp_path: Path) -> None:
-        rows = [{"a": str(row), "b": "x"} for row in range(200)]
+        rows = [{"a": str(row), "b": "x", "p": "p"} for row in range(200)]
         table = self.hashed(tmp_path, rows, buckets=7)
         index = table.record_index
         assert index._bucket_count(index._all_slices()) == 7

@@ -101,6 +101,7 @@ def test_a_key_that_is_stored_cannot_be_inserted_again(tmp_path: Path, index: An
     table = create(tmp_path, index=index)
     with pytest.raises(DuplicateKeys, match="'a'"):
         table.merge([row("a", 2, "another name")], on="name").when_not_matched_insert().execute()
+    assert table.merge([row("z", 2, "another name")], on="name").when_not_matched_insert().execute().inserted == 1
 
 
 def test_a_statement_that_cannot_be_is_refused(tmp_path: Path) -> None:
