@@ -62,6 +62,8 @@ final class FileShape {
   final int[] sources;
   /** Filters that mean in the file what they mean in the table. */
   final Filter[] filters;
+  /** Whether decimals are stored as bytes, which a scan without filters reads faster as numbers. */
+  final boolean hasByteDecimals;
 
   private final ReadSpec spec;
   private Broadcast<SerializableConfiguration> plain;
@@ -124,6 +126,7 @@ final class FileShape {
       }
     }
     this.filters = kept.toArray(new Filter[0]);
+    this.hasByteDecimals = reason == null && DecimalReader.suits(schema, this);
   }
 
   /**

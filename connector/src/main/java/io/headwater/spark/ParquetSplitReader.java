@@ -67,9 +67,13 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.position = !counts ? -1 : isWholeFile ? 0 : firstRow(spec, split);
     this.withRowIndex = showsRowIndex || (positions && position < 0);
     try {
+      PartitionReader<ColumnarBatch> numbers =
+          shape.hasByteDecimals && !withRowIndex && shape.filters.length == 0 ? DecimalReader.open(spec, shape, split) : null;
       this.reader =
-          SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex), shape.filters,
-              new Path(task.file()), split.start, split.length, task.size);
+          numbers != null
+              ? numbers
+              : SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex),
+                  shape.filters, new Path(task.file()), split.start, split.length, task.size);
     } catch (Exception e) {
       throw explain(task, e);
     }

@@ -1,10 +1,16 @@
 package io.headwater.spark;
 
 import io.headwater.spark.compat.Compat;
+import java.io.Closeable;
+import java.io.IOException;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.parquet.column.page.PageReadStore;
+import org.apache.parquet.schema.MessageType;
 import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.paths.SparkPath;
@@ -18,6 +24,8 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter;
+import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecordReader;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.PredicateUtils;
@@ -82,6 +90,77 @@ final class SparkInternals {
         new PartitionedFile(
             InternalRow.empty(), SparkPath.fromPath(path), start, length, new String[0], 0, size,
             Map$.MODULE$.<String, Object>empty()));
+  }
+
+  interface RowGroups {
+    PageReadStore next() throws IOException;
+  }
+
+  /** Whether Spark's reader, given nothing but a file's schema, makes these columns of it. */
+  static boolean readsAs(MessageType schema, StructType columns) {
+    Configuration conf = new Configuration(false);
+    conf.setBoolean("spark.sql.parquet.binaryAsString", false);
+    conf.setBoolean("spark.sql.parquet.int96AsTimestamp", false);
+    conf.setBoolean("spark.sql.caseSensitive", false);
+    conf.setBoolean("spark.sql.parquet.inferTimestampNTZ.enabled", false);
+    conf.setBoolean("spark.sql.legacy.parquet.nanosAsLong", false);
+    StructType found;
+    try {
+      found = new ParquetToSparkSchemaConverter(conf).convert(schema);
+    } catch (Exception e) {
+      // A type that it does not know by itself.
+      return false;
+    }
+    return found.asNullable().equals(columns.asNullable());
+  }
+
+  /** Spark's own vectorized reader over pages that we hand it. */
+  static PartitionReader<ColumnarBatch> pagesReader(
+      SQLConf conf, MessageType schema, int rows, RowGroups rowGroups, Closeable file) throws IOException {
+    VectorizedParquetRecordReader reader =
+        new VectorizedParquetRecordReader(
+            null, "CORRECTED", "", "CORRECTED", "", conf.offHeapColumnVectorEnabled(),
+            conf.parquetVectorizedReaderBatchSize());
+    for (Method method : VectorizedParquetRecordReader.class.getMethods()) {
+      Class<?>[] types = method.getParameterTypes();
+      if (method.getName().equals("initialize") && types.length == 4 && types[0] == MessageType.class) {
+        // The interface is Spark's own affair, so only a proxy can implement it.
+        InvocationHandler calls =
+            (proxy, called, given) -> {
+              if (called.getName().equals("readNextRowGroup")) {
+                return rowGroups.next();
+              } else if (called.getName().equals("close")) {
+                file.close();
+              }
+              return null;
+            };
+        Object pages = Proxy.newProxyInstance(types[2].getClassLoader(), new Class<?>[] {types[2]}, calls);
+        try {
+          method.invoke(reader, schema, schema, pages, rows);
+        } catch (ReflectiveOperationException e) {
+          throw new IllegalStateException("this Spark's Parquet reader is not as the connector knows it", e);
+        }
+        reader.initBatch(new StructType(), InternalRow.empty());
+        reader.enableReturningBatches();
+        return new PartitionReader<>() {
+          @Override
+          public boolean next() throws IOException {
+            return reader.nextKeyValue();
+          }
+
+          @Override
+          public ColumnarBatch get() {
+            return (ColumnarBatch) reader.getCurrentValue();
+          }
+
+          @Override
+          public void close() throws IOException {
+            reader.close();
+          }
+        };
+      }
+    }
+    throw new IllegalStateException("this Spark's Parquet reader has no way to be given pages");
   }
 
   /** The plan of an overwrite of a whole table. Its maker has a flag for schema evolution more from Spark 4.2 on. */

@@ -1,0 +1,107 @@
+"""Decimals that are stored as bytes, in pages of every kind: Spark gets the values that were written."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.spark.session import load, rows, spark
+
+import headwater
+
+ROWS = 5_000
+PRECISIONS = (1, 2, 4, 5, 7, 9, 10, 12, 14, 16, 18, 19, 38)
+"""One for every length up to eight bytes, and two that fit no number."""
+NAMES = [f"d{precision}" for precision in PRECISIONS]
+SCHEMA = pa.schema([
+    ("id", pa.string()), ("ts", pa.int64()), ("text", pa.string()),
+    *(pa.field(name, pa.decimal128(precision, precision // 3)) for name, precision in zip(NAMES, PRECISIONS, strict=True)),
+    pa.field("sure", pa.decimal128(11, 2), nullable=False),
+])  # fmt: skip
+PAGES: dict[str, dict[str, Any]] = {
+    "plain": {"use_dictionary": False},
+    "dictionary": {"use_dictionary": True},
+    "dictionary, then plain": {"use_dictionary": True, "dictionary_pagesize_limit": 600, "write_batch_size": 64},
+    "version 2": {"use_dictionary": False, "data_page_version": "2.0"},
+    "version 2, dictionary": {"use_dictionary": True, "data_page_version": "2.0"},
+    "prefixes": {"use_dictionary": False, "column_encoding": {"d18": "DELTA_BYTE_ARRAY", "d4": "DELTA_BYTE_ARRAY"}},
+}
+
+
+def decimals(precision: int, shift: int, *, nulls: bool) -> pa.Array:
+    """The longest values of both signs, small ones, zero, and nulls."""
+    highest = 10**precision - 1
+    found: list[Decimal | None] = []
+    for row in range(ROWS):
+        digits = (highest, -highest, row % (highest + 1), -(row % (highest + 1)), 0)[(row + shift) % 5]
+        found.append(None if nulls and row % 7 == 0 else Decimal(f"{digits}E-{precision // 3}"))
+    return pa.array(found, pa.decimal128(precision, precision // 3))
+
+
+def given() -> pa.Table:
+    sure = pa.array([Decimal(f"{row}E-2") for row in range(ROWS)], pa.decimal128(11, 2))
+    columns = [decimals(precision, shift, nulls=shift % 2 == 0) for shift, precision in enumerate(PRECISIONS)]
+    ids = pa.array([f"k{row:05d}" for row in range(ROWS)])
+    text = pa.array([None if row % 3 == 0 else f"text {row}" for row in range(ROWS)])
+    return pa.table([ids, pa.array([1] * ROWS), text, *columns, sure], schema=SCHEMA)
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A copy-on-write and a merge-on-read table whose base files have such pages, in groups of a thousand rows."""
+
+    class Writer(pq.ParquetWriter):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **(options | PAGES[request.param]))
+
+        def write_table(self, table: pa.Table, row_group_size: int | None = None) -> None:
+            super().write_table(table, row_group_size=1000)
+
+    folder = tmp_path_factory.mktemp("decimals")
+    with mock.patch("headwater.hudi.write.parquet_sink.pq.ParquetWriter", Writer):
+        for kind in ("cow", "mor"):
+            table = headwater.create(folder / kind, schema=SCHEMA, key="id", ordering="ts", kind=kind)
+            table.bulk_insert(given())
+            (file,) = (folder / kind).glob("*.parquet")
+            assert pq.read_metadata(file).num_row_groups == 5
+    changed = given().take(pa.array(range(3, ROWS, 9)))
+    changed = changed.set_column(1, "ts", pa.array([2] * changed.num_rows))
+    headwater.open(folder / "mor").upsert(changed.set_column(2, "text", pa.array(["changed"] * changed.num_rows)))
+    return folder / "cow", folder / "mor"
+
+
+@pytest.mark.parametrize("columns", [SCHEMA.names, ["id", "d18"], ["id", "sure", "d2"]], ids=["all", "one", "two"])
+@pytest.mark.parametrize("split", ["128m", "20k"])
+def test_every_value_is_read(stored: tuple[Path, Path], columns: list[str], split: str) -> None:
+    for path in stored:
+        expected = headwater.open(path).scan(columns=columns).to_arrow()
+        found = rows(load(spark(), str(path), **{"split-size": split}).select(*columns))
+        assert found.schema.types == expected.schema.types
+        assert found.sort_by("id").to_pydict() == expected.sort_by("id").to_pydict()
+        if path.name == "cow":
+            assert found.sort_by("id").to_pydict() == given().select(columns).to_pydict()
+
+
+def test_a_filter_matches_what_it_matches_without_one(stored: tuple[Path, Path]) -> None:
+    for path in stored:
+        everything = headwater.open(path).scan(columns=["id", "d18", "d4"]).to_arrow().to_pylist()
+        wanted = sorted(row["id"] for row in everything if row["d18"] is not None and row["d18"] < 0 and row["d4"] != 0)
+        frame = load(spark(), str(path)).where("d18 < 0 AND d4 <> 0").select("id")
+        assert rows(frame).sort_by("id").column("id").to_pylist() == wanted
+
+
+def test_decimals_off_the_heap(stored: tuple[Path, Path]) -> None:
+    session = spark()
+    session.conf.set("spark.sql.columnVector.offheap.enabled", "true")
+    try:
+        for path in stored:
+            expected = headwater.open(path).scan(columns=SCHEMA.names).to_arrow()
+            found = rows(load(session, str(path)).select(*SCHEMA.names))
+            assert found.sort_by("id").to_pydict() == expected.sort_by("id").to_pydict()
+    finally:
+        session.conf.unset("spark.sql.columnVector.offheap.enabled")
