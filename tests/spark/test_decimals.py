@@ -17,10 +17,11 @@ import headwater
 ROWS = 5_000
 PRECISIONS = (1, 2, 4, 5, 7, 9, 10, 12, 14, 16, 18, 19, 38)
 """One for every length up to eight bytes, and two that fit no number."""
-NAMES = [f"d{precision}" for precision in PRECISIONS]
 SCHEMA = pa.schema([
-    ("id", pa.string()), ("ts", pa.int64()), ("text", pa.string()),
-    *(pa.field(name, pa.decimal128(precision, precision // 3)) for name, precision in zip(NAMES, PRECISIONS, strict=True)),
+    ("id", pa.string()),
+    ("ts", pa.int64()),
+    ("text", pa.string()),
+    *((f"d{precision}", pa.decimal128(precision, precision // 3)) for precision in PRECISIONS),
     pa.field("sure", pa.decimal128(11, 2), nullable=False),
 ])  # fmt: skip
 PAGES: dict[str, dict[str, Any]] = {
