@@ -106,3 +106,12 @@ def test_decimals_off_the_heap(stored: tuple[Path, Path]) -> None:
             assert found.sort_by("id").to_pydict() == expected.sort_by("id").to_pydict()
     finally:
         session.conf.unset("spark.sql.columnVector.offheap.enabled")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_pages_of_few_values(count: int, tmp_path: Path) -> None:
+    table = headwater.create(tmp_path / "few", schema=SCHEMA, key="id", ordering="ts", kind="cow")
+    with mock.patch("headwater.hudi.write.parquet_sink._dictionary_columns", return_value=False):
+        table.bulk_insert(given().slice(1, count))
+    found = rows(load(spark(), str(tmp_path / "few")).select(*SCHEMA.names))
+    assert found.sort_by("id").to_pydict() == given().slice(1, count).to_pydict()

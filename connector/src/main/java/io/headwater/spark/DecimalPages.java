@@ -208,7 +208,7 @@ final class DecimalPages implements PageReadStore {
     private void longs(ByteBuffer from, ByteBuffer to, int start, int values) {
       int unused = Long.SIZE - Byte.SIZE * length;
       // Eight bytes at once while there are so many; the shift leaves the value's own, with its sign.
-      int whole = Math.max(0, Math.min(values, (from.limit() - start - Long.BYTES) / length + 1));
+      int whole = Math.max(0, Math.min(values, Math.floorDiv(from.limit() - start - Long.BYTES, length) + 1));
       for (int i = 0; i < whole; i++) {
         to.putLong(start + i * Long.BYTES, from.getLong(start + i * length) >> unused);
       }
