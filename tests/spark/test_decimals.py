@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,28 @@ def test_pages_of_few_values(count: int, tmp_path: Path) -> None:
         table.bulk_insert(given().slice(1, count))
     found = rows(load(spark(), str(tmp_path / "few")).select(*SCHEMA.names))
     assert found.sort_by("id").to_pydict() == given().slice(1, count).to_pydict()
+
+
+def test_beside_types_that_spark_does_not_know_by_the_file_alone(tmp_path: Path) -> None:
+    schema = pa.schema([
+        ("id", pa.string()),
+        ("ts", pa.int64()),
+        ("price", pa.decimal128(10, 2)),
+        ("wall_clock", pa.timestamp("us")),
+        ("box", pa.struct([("price", pa.decimal128(10, 2)), ("size", pa.int32())])),
+    ])  # fmt: skip
+    clock = dt.datetime(2026, 1, 2, 3, 4, 5)
+    held = [
+        {"id": f"k{row}", "ts": 1, "price": Decimal(f"{row}.50"), "wall_clock": clock + dt.timedelta(hours=row),
+         "box": {"price": Decimal(f"-{row}.25"), "size": row}}
+        for row in range(20)
+    ]  # fmt: skip
+    table = headwater.create(tmp_path / "beside", schema=schema, key="id", ordering="ts", kind="cow")
+    table.bulk_insert(pa.Table.from_pylist(held, schema=schema))
+    for columns in (["id", "price", "wall_clock"], ["id", "price", "box.size"], ["id", "price", "box"]):
+        frame = load(spark(), str(tmp_path / "beside")).select(*columns)
+        found = sorted((row.asDict(recursive=True) for row in frame.collect()), key=lambda row: int(row["id"][1:]))
+        wanted = [
+            {name.split(".")[-1]: one["box"]["size"] if "." in name else one[name] for name in columns} for one in held
+        ]
+        assert found == wanted
