@@ -1,7 +1,7 @@
 """Readers in Spark, side by side: `python -m benchmarks.spark`, run by `make bench-spark`.
 
-Makes the tables it needs, lets the systems take turns in one session (with `--peers` in two more, on Spark 3.5
-with Apache Hudi and with Apache Iceberg), and leaves printed tables, `results/spark.json` and `results/spark.png`.
+Makes the tables it needs, lets the systems take turns in a session for each table (with `--peers` in more of them, on
+Spark 3.5 with Apache Hudi and with Apache Iceberg), and leaves printed tables, `results/spark.json` and a picture.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from benchmarks.spark.queries import (
     STABLE,
     SYSTEMS,
     Query,
+    beside,
+    by_table,
     chosen,
+    less,
     needed_tables,
     queries,
 )
@@ -100,31 +103,33 @@ def _add(measured: list[results.Result], result: results.Result) -> None:
 def _sessions(
     given: argparse.Namespace, found: tables.Tables, progress: tables.Progress
 ) -> list[tuple[session.Environment, tables.Tables, list[Query]]]:
-    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi, then with Iceberg."""
+    """The sessions of a run: this environment's Spark, and with peers Spark 3.5 with Apache Hudi, then with Iceberg.
+
+    Each table has a session of its own: what the JVM has learned from queries on one decides how it compiles the code
+    for the next, and compiled code that a system brings along from there would be compared with code that it does not.
+    The fallback and Iceberg have further ones, for their kinds of column vectors slow down the code that others share.
+    """
     asked = queries(given.rows)
     planned = []
     if given.peers != "only":
         ours = chosen(asked, given.only, given.systems, peers=False)
-        planned.append((session.Environment(Path(sys.executable)), found, ours))
+        here = session.Environment(Path(sys.executable))
+        planned += [(here, found, group) for group in by_table(less(ours, FALLBACK))]
+        planned += [(here, found, group) for group in by_table(beside(ours, FALLBACK))]
     if given.peers:
         if found.jar is None:
             raise SystemExit(f"PEERS needs Apache Hudi; the tables are {found.note}")
-        beside = [name for name in given.systems or (HEADWATER, STABLE, HUDI, ICEBERG) if name != FALLBACK]
-        theirs = chosen(asked, given.only, beside, peers=True)
+        wanted = [name for name in given.systems or (HEADWATER, STABLE, HUDI, ICEBERG) if name != FALLBACK]
+        theirs = chosen(asked, given.only, wanted, peers=True)
         python = given.environment / "bin" / "python"
-        planned.append((session.peers_environment(python, found.jar), found, _only(theirs, without=(ICEBERG,))))
-        beside_iceberg = _only([query for query in theirs if ICEBERG in query.systems], without=SYSTEMS[1:-1])
+        with_hudi = session.peers_environment(python, found.jar)
+        planned += [(with_hudi, found, group) for group in by_table(less(theirs, ICEBERG))]
+        beside_iceberg = beside(theirs, ICEBERG)
         if beside_iceberg:
             jar, table = iceberg.have(given.data, given.environment, given.rows, progress)
-            # In a session of its own: a third kind of column vectors would slow everybody's generated code down.
-            environment = session.Environment(python, (jar,), configure=False)
-            planned.append((environment, replace(found, iceberg=table), beside_iceberg))
+            with_iceberg = session.Environment(python, (jar,), configure=False)
+            planned += [(with_iceberg, replace(found, iceberg=table), group) for group in by_table(beside_iceberg)]
     return planned
-
-
-def _only(asked: Sequence[Query], without: Sequence[str]) -> list[Query]:
-    """The queries, less some systems."""
-    return [replace(query, systems=tuple(s for s in query.systems if s not in without)) for query in asked]
 
 
 def _run(
@@ -141,7 +146,7 @@ def _run(
     def started(spark: str) -> None:
         nonlocal version
         version = spark
-        progress(f"Spark {spark}: {len(asked)} queries")
+        progress(f"Spark {spark}, {asked[0].table}: {len(asked)} queries")
 
     by_name = {query.name: query for query in asked}
     for number, answer in enumerate(session.measure(asked, found, environment, effort, log, started), 1):
@@ -175,7 +180,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         nargs="?",
         const="too",
         choices=("too", "only"),
-        help="two more sessions, on Spark 3.5 beside Apache Hudi and Apache Iceberg; `only` leaves the first one out",
+        help="further sessions, on Spark 3.5 beside Apache Hudi and Apache Iceberg; `only` leaves the first ones out",
     )
     parser.add_argument("--tables-only", action="store_true", help="make the tables and stop")
     parser.add_argument("--document", type=Path, help="write the page from the kept JSON and stop")

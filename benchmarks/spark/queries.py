@@ -134,6 +134,24 @@ def _peers_of(query: Query) -> tuple[str, ...]:
     return tuple(name for name in PEERS if name == HUDI or any(bar.against == name for bar in query.bars))
 
 
+def by_table(asked: Sequence[Query]) -> list[list[Query]]:
+    """The queries of each table, in their order."""
+    found: dict[str, list[Query]] = {}
+    for query in asked:
+        found.setdefault(query.table, []).append(query)
+    return list(found.values())
+
+
+def less(asked: Sequence[Query], system: str) -> list[Query]:
+    """The queries without one system."""
+    return [replace(query, systems=tuple(name for name in query.systems if name != system)) for query in asked]
+
+
+def beside(asked: Sequence[Query], system: str) -> list[Query]:
+    """The queries that a system is asked, of it and of the baseline alone."""
+    return [replace(query, systems=(PARQUET, system)) for query in asked if system in query.systems]
+
+
 def needed_tables(asked: Sequence[Query]) -> set[str]:
     """The names of the tables that queries read, of the plain ones too."""
     joined = {"dimension" for query in asked if "{dimension}" in query.sql}

@@ -154,6 +154,9 @@ def order(
         "spark.master": f"local[{CORES}]",
         "spark.app.name": "headwater-bench",
         "spark.driver.memory": effort.memory,
+        # The whole heap from the start, as Spark's executors have it on Kubernetes: a heap that grows and shrinks makes
+        # the collector mark it every second or so, which costs whoever happens to be in turn a tenth of the machine.
+        "spark.driver.extraJavaOptions": f"-Xms{effort.memory}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
