@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.session import load, rows, spark
+from tests.spark.stored_pages import pages_of
 
 import headwater
 
@@ -56,16 +57,8 @@ def given() -> pa.Table:
 @pytest.fixture(scope="module", params=PAGES)
 def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A copy-on-write and a merge-on-read table whose base files have such pages, in groups of a thousand rows."""
-
-    class Writer(pq.ParquetWriter):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **(options | PAGES[request.param]))
-
-        def write_table(self, table: pa.Table, row_group_size: int | None = None) -> None:
-            super().write_table(table, row_group_size=1000)
-
     folder = tmp_path_factory.mktemp("decimals")
-    with mock.patch("headwater.hudi.write.parquet_sink.pq.ParquetWriter", Writer):
+    with pages_of(PAGES[request.param]):
         for kind in ("cow", "mor"):
             table = headwater.create(folder / kind, schema=SCHEMA, key="id", ordering="ts", kind=kind)
             table.bulk_insert(given())

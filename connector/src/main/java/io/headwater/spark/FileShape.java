@@ -62,8 +62,8 @@ final class FileShape {
   final int[] sources;
   /** Filters that mean in the file what they mean in the table. */
   final Filter[] filters;
-  /** Whether decimals are stored as bytes, which a scan without filters reads faster as numbers. */
-  final boolean hasByteDecimals;
+  /** Whether there may be columns that a scan without filters reads faster than Spark does. */
+  final boolean suitsUnfiltered;
 
   private final ReadSpec spec;
   private Broadcast<SerializableConfiguration> plain;
@@ -126,7 +126,7 @@ final class FileShape {
       }
     }
     this.filters = kept.toArray(new Filter[0]);
-    this.hasByteDecimals = reason == null && DecimalReader.suits(schema, this);
+    this.suitsUnfiltered = reason == null && UnfilteredReader.suits(schema, this);
   }
 
   /**

@@ -67,11 +67,11 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.position = !counts ? -1 : isWholeFile ? 0 : firstRow(spec, split);
     this.withRowIndex = showsRowIndex || (positions && position < 0);
     try {
-      PartitionReader<ColumnarBatch> numbers =
-          shape.hasByteDecimals && !withRowIndex && shape.filters.length == 0 ? DecimalReader.open(spec, shape, split) : null;
+      PartitionReader<ColumnarBatch> unfiltered =
+          shape.suitsUnfiltered && !withRowIndex && shape.filters.length == 0 ? UnfilteredReader.open(spec, shape, split) : null;
       this.reader =
-          numbers != null
-              ? numbers
+          unfiltered != null
+              ? unfiltered
               : SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex),
                   shape.filters, new Path(task.file()), split.start, split.length, task.size);
     } catch (Exception e) {
