@@ -22,8 +22,11 @@ driver keeps tables open with their listing, and looks for changes before each q
 Apache Hudi keeps its listing too.
 
 Apache Iceberg keeps the same rows in a table of its own: version 3, a tenth changed by a MERGE that left deletion
-vectors. It has a session of its own on Spark 3.5, for its kind of columns in the same one slows the others' code down;
-its figures are multiples of the Parquet source in that session, and the bar beside it compares multiples."""
+vectors.
+
+Every table has a session of its own, so that no system brings along code that the JVM compiled for another table. The
+fallback and Iceberg (on Spark 3.5) have further ones, for their kinds of columns slow down the code that others share;
+their figures are multiples of the Parquet source in those, and the bar beside Iceberg compares multiples."""
 
 
 def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -> str:
@@ -55,10 +58,12 @@ def _command(sessions: Mapping[str, Sequence[Result]]) -> str:
 
 def _circumstances(facts: Mapping[str, Any], command: str) -> str:
     machine = facts["machine"]
+    again = facts.get("asked_again")
+    told = f" Asked once more, because noise had spoiled the first turns: {', '.join(again)}." if again else ""
     return (
         f"{facts['rows']:,} rows; tables {facts['tables_note']}; {machine['cores']} cores, "
         f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns; {facts['made_at'][:10]}, commit "
-        f"{machine['commit']}. `{command}` repeats it."
+        f"{machine['commit']}. `{command}` repeats it.{told}"
     )
 
 

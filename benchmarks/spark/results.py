@@ -119,6 +119,16 @@ class Result:
         return (self.busy or 0) > BUSY or any((found.spread or 1) > NOISY for found in rested_on)
 
     @property
+    def spoiled(self) -> bool:
+        """Whether noise left a bar without a verdict."""
+        return any(check.verdict == "noisy" for check in self.checks)
+
+    def asked_again(self, second: Result) -> Result:
+        """With the figures of a second session, unless noise spoiled those too."""
+        found = replace(self, figures={**self.figures, **second.figures}, busy=second.busy)
+        return self if found.spoiled else found
+
+    @property
     def checks(self) -> list[Checked]:
         """The verdicts, of the bars whose systems took part."""
         measured = [bar for bar in self.query.bars if bar.against in self.figures]

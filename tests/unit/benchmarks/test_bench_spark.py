@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from benchmarks.spark import __main__ as benchmark
 from benchmarks.spark import document, generated, queries, real, report, results, session, states
 from benchmarks.spark.noise import Clocks, busy_elsewhere, our_work
 from benchmarks.spark.queries import FALLBACK, HEADWATER, HUDI, ICEBERG, MERGE, PARQUET, STABLE, Bar, Query
@@ -143,6 +145,21 @@ def test_iceberg_is_asked_where_a_bar_is_held_against_it(tmp_path: Path) -> None
     assert all(ICEBERG not in query.systems for query in queries.chosen(queries.queries(TOTAL), [], [], peers=False))
 
 
+def test_every_table_has_a_session_of_its_own(tmp_path: Path) -> None:
+    found = Tables(tmp_path, tmp_path, tmp_path, tmp_path, "generated", "", None)
+    given = Namespace(rows=TOTAL, only=["cow_", "mor_avro_"], systems=[], peers=None)
+    planned = [group for _, _, group in benchmark._sessions(given, found, print)]
+    assert [{query.table for query in group} for group in planned] == [
+        {"cow"}, {"mor_avro"}, {"evolved_cow"}, {"cow"}, {"mor_avro"}
+    ]  # fmt: skip
+    asked = queries.chosen(queries.queries(TOTAL), given.only, [], peers=False)
+    assert [query.name for group in planned[:3] for query in group] == [query.name for query in asked]
+    assert all(FALLBACK not in query.systems for group in planned[:3] for query in group)
+    apart = [query for group in planned[3:] for query in group]
+    assert {query.name for query in apart} == {query.name for query in asked if FALLBACK in query.systems}
+    assert all(query.systems == (PARQUET, FALLBACK) for query in apart)
+
+
 def told(seconds: list[float], answer: Any = ((1,),), **more: Any) -> dict[str, Any]:
     return {"seconds": seconds, "answer": [list(row) for row in answer] if answer else None, "error": None} | more
 
@@ -165,6 +182,21 @@ def test_verdicts_are_of_the_best_turns() -> None:
     assert verdict(result) == "met"
     assert verdict(measured(Bar(1.05), parquet=told([1.0, 1.0]), ours=told([1.09, 1.1]))) == "missed"
     assert verdict(measured(Bar(0.2, HUDI), parquet=told([1.0]), ours=told([1.0]), hudi=told([6.0]))) == "met"
+
+
+def test_what_noise_spoiled_is_asked_once_more() -> None:
+    first = measured(Bar(1.1), parquet=told([1.0, 1.4]), ours=told([1.2, 1.2]))
+    assert first.spoiled
+    better = measured(Bar(1.1), parquet=told([1.2, 1.2]), ours=told([1.2, 1.2]))
+    worse = measured(Bar(1.1), parquet=told([1.0, 1.0]), ours=told([1.3, 1.3]))
+    loud = measured(Bar(1.1), parquet=told([1.0, 1.4]), ours=told([1.0, 1.0]))
+    assert verdict(first.asked_again(better)) == "met"
+    assert verdict(first.asked_again(worse)) == "missed"
+    assert first.asked_again(loud) is first
+    found = [first]
+    benchmark._put_in_place(found, worse)
+    benchmark._put_in_place(found, better)
+    assert [verdict(result) for result in found] == ["missed"]
 
 
 def test_figures_of_two_sessions_are_compared_as_multiples_of_their_baselines() -> None:
