@@ -123,6 +123,17 @@ def test_a_filter_and_a_limit(stored: tuple[Path, Path]) -> None:
         assert rows(frame.select("id", "gaps").limit(4_200)).num_rows == 4_200
 
 
+@pytest.mark.parametrize("split", ["128m", "60k"])
+@pytest.mark.parametrize("column", ["id", "ts", "gaps", "runs", "none", "number"])
+def test_rows_that_have_a_value(stored: tuple[Path, Path], column: str, split: str) -> None:
+    columns = sorted({"id", "full", column})
+    for path in stored:
+        everything = headwater.open(path).scan(columns=columns).to_arrow()
+        wanted = everything.filter(everything.column(column).is_valid()).sort_by("id")
+        frame = load(spark(), str(path), **{"split-size": split}).where(f"{column} IS NOT NULL").select(*columns)
+        assert rows(frame).sort_by("id").to_pydict() == wanted.to_pydict()
+
+
 def test_a_page_that_lies_about_a_length_is_an_error_not_other_rows(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("text", pa.string())])
     held = pa.table([[f"k{i}" for i in range(100)], [1] * 100, ["here it is"] * 100], schema=schema)

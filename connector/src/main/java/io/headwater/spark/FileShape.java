@@ -15,8 +15,11 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.parquet.HadoopReadOptions;
 import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.column.statistics.Statistics;
 import org.apache.parquet.format.converter.ParquetMetadataConverter;
 import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.BlockMetaData;
+import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.Type;
@@ -24,6 +27,7 @@ import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.IsNotNull;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -64,6 +68,9 @@ final class FileShape {
   final Filter[] filters;
   /** Whether there may be columns that a scan without filters reads faster than Spark does. */
   final boolean suitsUnfiltered;
+
+  /** Whether all filters ask for nothing but a value: any join has such ones on its keys. */
+  final boolean onlyAsksForValues;
 
   private final ReadSpec spec;
   private Broadcast<SerializableConfiguration> plain;
@@ -126,7 +133,27 @@ final class FileShape {
       }
     }
     this.filters = kept.toArray(new Filter[0]);
+    this.onlyAsksForValues = filters.length > 0 && kept.stream().allMatch(IsNotNull.class::isInstance);
     this.suitsUnfiltered = reason == null && UnfilteredReader.suits(schema, this);
+  }
+
+  /** Whether filters that only ask for values leave no row of these row groups out, since none of them lacks one. */
+  boolean filtersNothing(List<BlockMetaData> rowGroups) {
+    for (Filter filter : filters) {
+      String column = ((IsNotNull) filter).attribute();
+      for (BlockMetaData rowGroup : rowGroups) {
+        if (!rowGroup.getColumns().stream().anyMatch(chunk -> isWithoutNulls(chunk, column))) {
+          return false;
+        }
+      }
+    }
+    return onlyAsksForValues;
+  }
+
+  private static boolean isWithoutNulls(ColumnChunkMetaData chunk, String column) {
+    Statistics<?> statistics = chunk.getStatistics();
+    return chunk.getPath().size() == 1 && chunk.getPath().toArray()[0].equalsIgnoreCase(column)
+        && statistics != null && statistics.isNumNullsSet() && statistics.getNumNulls() == 0;
   }
 
   /**

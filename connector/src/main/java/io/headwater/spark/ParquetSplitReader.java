@@ -13,13 +13,13 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.UnsupportedFileSystemException;
 import org.apache.parquet.HadoopReadOptions;
-import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -62,18 +62,32 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.besideAdded = positions;
     this.showsRowIndex = contains(spec.metadata, HeadwaterTable.POSITION);
     this.isWholeFile = split.start == 0 && split.length >= task.size;
-    // Spark makes its row index value by value, in boxes. Where no filter skips rows they can be counted.
-    boolean counts = positions && !showsRowIndex && shape.filters.length == 0;
-    this.position = !counts ? -1 : isWholeFile ? 0 : firstRow(spec, split);
-    this.withRowIndex = showsRowIndex || (positions && position < 0);
     try {
-      PartitionReader<ColumnarBatch> unfiltered =
-          shape.suitsUnfiltered && !withRowIndex && shape.filters.length == 0 ? UnfilteredReader.open(spec, shape, split) : null;
-      this.reader =
-          unfiltered != null
-              ? unfiltered
-              : SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex),
-                  shape.filters, new Path(task.file()), split.start, split.length, task.size);
+      // Only where something is to be learned from it: Spark's reader opens the file by itself.
+      boolean opens =
+          shape.onlyAsksForValues || (shape.filters.length == 0 && (shape.suitsUnfiltered || (positions && !isWholeFile)));
+      ParquetFileReader file = opens ? open(spec, split) : null;
+      try {
+        boolean filtered = shape.filters.length > 0 && (file == null || !shape.filtersNothing(file.getRowGroups()));
+        // Spark makes its row index value by value, in boxes. Where no filter skips rows they can be counted.
+        boolean counts = positions && !showsRowIndex && !filtered;
+        this.position = !counts ? -1 : isWholeFile ? 0 : firstRow(file);
+        this.withRowIndex = showsRowIndex || (positions && position < 0);
+        PartitionReader<ColumnarBatch> unfiltered =
+            shape.suitsUnfiltered && !withRowIndex && !filtered ? UnfilteredReader.of(spec, shape, file) : null;
+        if (unfiltered != null) {
+          file = null;
+        }
+        this.reader =
+            unfiltered != null
+                ? unfiltered
+                : SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex),
+                    filtered ? shape.filters : new Filter[0], new Path(task.file()), split.start, split.length, task.size);
+      } finally {
+        if (file != null) {
+          file.close();
+        }
+      }
     } catch (Exception e) {
       throw explain(task, e);
     }
@@ -100,23 +114,25 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
         return false;
       }
       rows = reader.get().numRows();
+      filled = false;
       return true;
     } catch (Exception e) {
       throw explain(task, e);
     }
   }
 
-  /** Where the row groups of a split begin, by the library that chooses them; -1 where it does not tell. */
-  private static long firstRow(ReadSpec spec, HeadwaterBatch.Split split) throws IOException {
+  /** The file with the row groups of a split, as Spark's reader chooses them. */
+  private static ParquetFileReader open(ReadSpec spec, HeadwaterBatch.Split split) throws IOException {
     Configuration conf = spec.hadoopConf();
-    ParquetReadOptions options =
-        HadoopReadOptions.builder(conf).withRange(split.start, split.start + split.length).build();
-    try (ParquetFileReader file =
-        ParquetFileReader.open(HadoopInputFile.fromPath(new Path(split.task.file()), conf), options)) {
-      return file.getRowGroups().isEmpty() ? 0 : file.getRowGroups().get(0).getRowIndexOffset();
-    } catch (IOException | RuntimeException e) {
-      throw explain(split.task, e);
-    }
+    Path path = new Path(split.task.file());
+    return ParquetFileReader.open(
+        HadoopInputFile.fromPath(path, conf),
+        HadoopReadOptions.builder(conf, path).withRange(split.start, split.start + split.length).build());
+  }
+
+  /** Where the row groups of a split begin; -1 where the file does not tell. */
+  private static long firstRow(ParquetFileReader file) {
+    return file.getRowGroups().isEmpty() ? 0 : file.getRowGroups().get(0).getRowIndexOffset();
   }
 
   /** The position of the current batch's first row, behind which the others follow; -1 where {@link #rowIndex} tells. */
@@ -138,11 +154,13 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     if (arranged != batch) {
       arranged.setNumRows(batch.numRows());
     }
-    filled = copies.isEmpty();
-    return arranged;
+    return besideAdded ? arranged : all();
   }
 
-  /** The current batch with all its rows; {@link #get} alone leaves those columns empty that {@link #keep} may fill. */
+  /**
+   * The current batch with all its rows; {@link #get} alone, beside rows that merging adds, leaves those columns
+   * empty that {@link #keep} may fill.
+   */
   ColumnarBatch all() {
     if (!filled) {
       copies.forEach(copy -> copy.fill(null, read.numRows()));
@@ -216,7 +234,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private ColumnVector dataColumn(ColumnarBatch batch, int index, DataType type) {
     int source = shape.sources[index];
     if (source == FileShape.MISSING) {
-      return besideAdded && HeapRows.isCopied(type) ? nulls(type) : Values.constant(type, null, CONSTANT_ROWS);
+      return HeapRows.isCopied(type) ? nulls(type) : Values.constant(type, null, CONSTANT_ROWS);
     }
     if (source == FileShape.CONSTANT) {
       String name = spec.data.fields()[index].name();
@@ -232,7 +250,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
       return vector;
     }
     WidenedColumnVector widened = new WidenedColumnVector(vector, type);
-    if (!besideAdded || !canKeep()) {
+    if (besideAdded && !canKeep()) {
       return widened;
     }
     WidenedCopy copy = new WidenedCopy(vector, widened);
@@ -240,7 +258,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     return copy.values;
   }
 
-  /** A column that the file lacks, of the class that rows which merging adds have for it. */
+  /** A column that the file lacks, of the class that other files and rows which merging adds have for it. */
   private ColumnVector nulls(DataType type) {
     int rows = spec.sqlConf().parquetVectorizedReaderBatchSize();
     OnHeapColumnVector vector = new OnHeapColumnVector(rows, type);

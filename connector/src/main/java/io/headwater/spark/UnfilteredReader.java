@@ -5,15 +5,11 @@ import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.Path;
-import org.apache.parquet.HadoopReadOptions;
 import org.apache.parquet.column.Encoding;
 import org.apache.parquet.column.page.PageReadStore;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
-import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.Type;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -44,26 +40,11 @@ final class UnfilteredReader implements PartitionReader<ColumnarBatch> {
   private ColumnarBatch read;
   private ColumnarBatch batch;
 
-  /** A reader, or null where the file is not of such a kind and Spark's own way reads it. */
-  static UnfilteredReader open(ReadSpec spec, FileShape shape, HeadwaterBatch.Split split) throws IOException {
-    Configuration conf = spec.hadoopConf();
-    Path path = new Path(split.task.file());
-    ParquetFileReader file =
-        ParquetFileReader.open(
-            HadoopInputFile.fromPath(path, conf),
-            HadoopReadOptions.builder(conf, path).withRange(split.start, split.start + split.length).build());
-    UnfilteredReader reader = null;
-    try {
-      MessageType stored = columns(file.getFileMetaData().getSchema(), shape);
-      if (stored != null && SparkInternals.readsAs(stored, shape.physical) && rows(file) <= Integer.MAX_VALUE) {
-        reader = new UnfilteredReader(spec.sqlConf(), shape, file, stored);
-      }
-      return reader;
-    } finally {
-      if (reader == null) {
-        file.close();
-      }
-    }
+  /** A reader, which closes the file at its end; null where the file is not of such a kind and Spark's own way reads it. */
+  static UnfilteredReader of(ReadSpec spec, FileShape shape, ParquetFileReader file) throws IOException {
+    MessageType stored = columns(file.getFileMetaData().getSchema(), shape);
+    boolean suits = stored != null && SparkInternals.readsAs(stored, shape.physical) && rows(file) <= Integer.MAX_VALUE;
+    return suits ? new UnfilteredReader(spec.sqlConf(), shape, file, stored) : null;
   }
 
   private UnfilteredReader(SQLConf conf, FileShape shape, ParquetFileReader file, MessageType stored) throws IOException {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 /**
  * The values of a widened column in a vector of its own: some rows of a batch are copied anyway when
  * others are dropped, and Spark's generated code then meets one class of vectors, whether a row comes
- * from the base file or from the logs.
+ * from an older base file, a newer one or the logs.
  */
 final class WidenedCopy {
   final ColumnVector stored;
@@ -31,6 +31,10 @@ final class WidenedCopy {
     values.reserve(count);
     if (isPlainInts() && values.dataType() instanceof LongType) {
       fillFromInts(rows, count);
+    } else if (!stored.hasNull() && stored.dataType() instanceof IntegerType && values.dataType() instanceof LongType) {
+      for (int k = 0; k < count; k++) {
+        values.putLong(k, stored.getInt(rows == null ? k : rows[k]));
+      }
     } else if (!stored.hasNull()) {
       for (int k = 0; k < count; k++) {
         put(k, rows == null ? k : rows[k]);
