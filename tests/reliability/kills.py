@@ -48,6 +48,8 @@ class Victim:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break  # a kill cut it off: what it would have said is not known
             with self._heard:
                 self.lines.append(line.strip())
                 self._heard.notify_all()
