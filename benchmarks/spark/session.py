@@ -155,7 +155,7 @@ def order(
         "spark.app.name": "headwater-bench",
         "spark.driver.memory": effort.memory,
         # The whole heap from the start, as Spark's executors have it on Kubernetes: a heap that grows and shrinks makes
-        # the collector mark it every second or so, which costs whoever happens to be in turn a tenth of the machine.
+        # the collector mark it again and again, which costs whoever happens to be in turn.
         "spark.driver.extraJavaOptions": f"-Xms{effort.memory}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
