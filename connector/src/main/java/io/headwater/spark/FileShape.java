@@ -66,9 +66,10 @@ final class FileShape {
   final int[] sources;
   /** Filters that mean in the file what they mean in the table. */
   final Filter[] filters;
-  /** Whether there may be columns that a scan without filters reads faster than Spark does. */
-  final boolean suitsUnfiltered;
-
+  /** The schema that the file itself tells. */
+  final MessageType schema;
+  /** Whether {@link PagesReader} may read such files. */
+  final boolean fitsPages;
   /** Whether all filters ask for nothing but a value: any join has such ones on its keys. */
   final boolean onlyAsksForValues;
 
@@ -96,7 +97,7 @@ final class FileShape {
     Set<String> narrow = new HashSet<>();
     this.sources = new int[fields.length];
     String reason = null;
-    MessageType schema = readSchema(task, spec.hadoopConf());
+    this.schema = readSchema(task, spec.hadoopConf());
     for (int i = 0; i < fields.length && reason == null; i++) {
       if (constants.contains(fields[i].name())) {
         sources[i] = CONSTANT;
@@ -134,7 +135,7 @@ final class FileShape {
     }
     this.filters = kept.toArray(new Filter[0]);
     this.onlyAsksForValues = filters.length > 0 && kept.stream().allMatch(IsNotNull.class::isInstance);
-    this.suitsUnfiltered = reason == null && UnfilteredReader.suits(schema, this);
+    this.fitsPages = reason == null && PagesReader.fits(schema, this);
   }
 
   /** Whether filters that only ask for values leave no row of these row groups out, since none of them lacks one. */

@@ -9,17 +9,12 @@ import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.AccessDeniedException;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.UnsupportedFileSystemException;
-import org.apache.parquet.HadoopReadOptions;
-import org.apache.parquet.hadoop.ParquetFileReader;
-import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
-import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -43,9 +38,8 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   private final boolean showsRowIndex;
   private final boolean withRowIndex;
   private final boolean isWholeFile;
-  /** The position of the current batch's first row where rows are counted, which follow each other; else -1. */
-  private long position;
-  private int rows;
+  /** The reader, where it is one that knows the rows' positions; else null. */
+  private final PagesReader pages;
   private final PartitionReader<ColumnarBatch> reader;
   private ColumnarBatch read;
   private ColumnarBatch arranged;
@@ -63,31 +57,14 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.showsRowIndex = contains(spec.metadata, HeadwaterTable.POSITION);
     this.isWholeFile = split.start == 0 && split.length >= task.size;
     try {
-      // Only where something is to be learned from it: Spark's reader opens the file by itself.
-      boolean opens =
-          shape.onlyAsksForValues || (shape.filters.length == 0 && (shape.suitsUnfiltered || (positions && !isWholeFile)));
-      ParquetFileReader file = opens ? open(spec, split) : null;
-      try {
-        boolean filtered = shape.filters.length > 0 && (file == null || !shape.filtersNothing(file.getRowGroups()));
-        // Spark makes its row index value by value, in boxes. Where no filter skips rows they can be counted.
-        boolean counts = positions && !showsRowIndex && !filtered;
-        this.position = !counts ? -1 : isWholeFile ? 0 : firstRow(file);
-        this.withRowIndex = showsRowIndex || (positions && position < 0);
-        PartitionReader<ColumnarBatch> unfiltered =
-            shape.suitsUnfiltered && !withRowIndex && !filtered ? UnfilteredReader.of(spec, shape, file) : null;
-        if (unfiltered != null) {
-          file = null;
-        }
-        this.reader =
-            unfiltered != null
-                ? unfiltered
-                : SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex),
-                    filtered ? shape.filters : new Filter[0], new Path(task.file()), split.start, split.length, task.size);
-      } finally {
-        if (file != null) {
-          file.close();
-        }
-      }
+      this.pages = showsRowIndex ? null : PagesReader.open(spec, shape, split);
+      // Spark makes its row index value by value, in boxes.
+      this.withRowIndex = showsRowIndex || (positions && pages == null);
+      this.reader =
+          pages != null
+              ? pages
+              : SparkInternals.parquetReader(spec.sqlConf(), shape.conf(withRowIndex), shape.columns(withRowIndex),
+                  shape.filters, new Path(task.file()), split.start, split.length, task.size);
     } catch (Exception e) {
       throw explain(task, e);
     }
@@ -106,43 +83,26 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
   @Override
   public boolean next() throws IOException {
     try {
-      if (position >= 0) {
-        position += rows;
-        rows = 0;
-      }
-      if (!reader.next()) {
-        return false;
-      }
-      rows = reader.get().numRows();
       filled = false;
-      return true;
+      return reader.next();
     } catch (Exception e) {
       throw explain(task, e);
     }
   }
 
-  /** The file with the row groups of a split, as Spark's reader chooses them. */
-  private static ParquetFileReader open(ReadSpec spec, HeadwaterBatch.Split split) throws IOException {
-    Configuration conf = spec.hadoopConf();
-    Path path = new Path(split.task.file());
-    return ParquetFileReader.open(
-        HadoopInputFile.fromPath(path, conf),
-        HadoopReadOptions.builder(conf, path).withRange(split.start, split.start + split.length).build());
-  }
-
-  /** Where the row groups of a split begin; -1 where the file does not tell. */
-  private static long firstRow(ParquetFileReader file) {
-    return file.getRowGroups().isEmpty() ? 0 : file.getRowGroups().get(0).getRowIndexOffset();
-  }
-
-  /** The position of the current batch's first row, behind which the others follow; -1 where {@link #rowIndex} tells. */
+  /** The position of the current batch's first row, behind which the others follow; -1 where {@link #positions} tells. */
   long firstPosition() {
-    return position;
+    return pages == null ? -1 : pages.firstPosition();
   }
 
-  /** After the last batch: how many rows the file has; -1 where that was not counted. */
+  /** The positions of the current batch's rows in the file, where they do not follow each other. */
+  long[] positions() {
+    return pages == null ? rowIndex.getLongs(0, read.numRows()) : pages.positions();
+  }
+
+  /** How many rows the file has; -1 where that is not known. */
   long rowsOfFile() {
-    return isWholeFile ? position : -1;
+    return isWholeFile && pages != null ? pages.rowsOfSplit() : -1;
   }
 
   @Override
@@ -206,11 +166,6 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
       }
     }
     return false;
-  }
-
-  /** The rows' positions in the file, where they were asked for; valid after {@link #get}. */
-  ColumnVector rowIndex() {
-    return rowIndex;
   }
 
   private void arrange(ColumnarBatch batch) {

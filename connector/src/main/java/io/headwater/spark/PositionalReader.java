@@ -15,9 +15,12 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class PositionalReader implements PartitionReader<ColumnarBatch> {
   private final ReadMetrics metrics;
   private final ParquetSplitReader base;
-  private final StreamReader added;
   private final ReadSpec spec;
   private final SliceTask task;
+  /** Whether this split gives the rows that merging added. */
+  private final boolean addsRows;
+  /** Those rows, from when they are asked for. */
+  private StreamReader added;
   private long[] dropped;
   private int[] kept = new int[0];
   private ColumnarBatch whole;
@@ -29,12 +32,11 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
     this.spec = spec;
     this.task = split.task;
     this.metrics = metrics;
-    // The sidecar starts first: it computes while the base file is opened here.
-    this.added =
-        split.start > 0
-            ? null
-            : new StreamReader(
-                spec, task, task.request("merge").put("rows", true), true);
+    this.addsRows = split.start == 0;
+    if (addsRows && spec.limit == null) {
+      // The sidecar starts first: it computes while the base file is opened here.
+      this.added = openAdded();
+    }
     try {
       this.base = new ParquetSplitReader(spec, shape, split, true);
     } catch (IOException | RuntimeException e) {
@@ -43,6 +45,10 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
       }
       throw e;
     }
+  }
+
+  private StreamReader openAdded() {
+    return new StreamReader(spec, task, task.request("merge").put("rows", true), true);
   }
 
   @Override
@@ -57,7 +63,7 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
       ColumnarBatch batch = base.get();
       int rows = batch.numRows();
       long first = base.firstPosition();
-      int left = first >= 0 ? selectRange(first, first + rows - 1, rows) : select(base.rowIndex(), rows);
+      int left = first >= 0 ? selectRange(first, first + rows - 1, rows) : select(base.positions(), rows);
       if (left == rows) {
         current = base.all();
         return true;
@@ -71,6 +77,10 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
     if (!baseDone) {
       baseDone = true;
       checkAllFound();
+      if (addsRows && added == null) {
+        // Few rows are wanted, and the base file had fewer.
+        added = openAdded();
+      }
     }
     if (added != null && added.next()) {
       current = added.get();
@@ -93,12 +103,12 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
   }
 
   /** Fills {@link #kept} and returns how many rows are kept; when all are, the list is not filled. */
-  private int select(ColumnVector positions, int rows) {
+  private int select(long[] positions, int rows) {
     if (rows == 0) {
       return 0;
     }
-    long first = positions.getLong(0);
-    long last = positions.getLong(rows - 1);
+    long first = positions[0];
+    long last = positions[rows - 1];
     if (last - first == rows - 1) {
       return selectRange(first, last, rows);
     }
@@ -106,7 +116,7 @@ final class PositionalReader implements PartitionReader<ColumnarBatch> {
     reserve(rows);
     int left = 0;
     for (int row = 0; row < rows; row++) {
-      long position = positions.getLong(row);
+      long position = positions[row];
       int word = (int) (position >>> 6);
       long bit = word < dropped.length ? dropped[word] >>> position & 1L : 0L;
       kept[left] = row;

@@ -1,8 +1,8 @@
 package io.headwater.spark;
 
 import io.headwater.spark.compat.Compat;
-import java.io.Closeable;
 import java.io.IOException;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -10,6 +10,9 @@ import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.parquet.column.page.PageReadStore;
+import org.apache.parquet.filter2.compat.FilterCompat;
+import org.apache.parquet.filter2.predicate.FilterApi;
+import org.apache.parquet.filter2.predicate.FilterPredicate;
 import org.apache.parquet.schema.MessageType;
 import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
@@ -20,13 +23,16 @@ import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression$;
+import org.apache.spark.sql.catalyst.util.RebaseDateTime;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFilters;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter;
 import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecordReader;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
+import org.apache.spark.sql.internal.LegacyBehaviorPolicy;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.PredicateUtils;
 import org.apache.spark.sql.sources.Filter;
@@ -114,9 +120,35 @@ final class SparkInternals {
     return found.asNullable().equals(columns.asNullable());
   }
 
-  /** Spark's own vectorized reader over pages that we hand it. */
+  /** What filters mean to Parquet: which row groups and pages cannot have a match. */
+  static FilterCompat.Filter parquetFilter(SQLConf conf, MessageType schema, boolean caseSensitive, Filter[] filters) {
+    Object[] given = {
+      schema, conf.parquetFilterPushDownDate(), conf.parquetFilterPushDownTimestamp(), conf.parquetFilterPushDownDecimal(),
+      conf.parquetFilterPushDownStringPredicate(), conf.parquetFilterPushDownInFilterThreshold(), caseSensitive,
+      // Calendars as in the reader below.
+      new RebaseDateTime.RebaseSpec(LegacyBehaviorPolicy.CORRECTED(), Option.empty()), Option.empty()
+    };
+    Constructor<?> made = ParquetFilters.class.getConstructors()[0];
+    ParquetFilters converter;
+    try {
+      // Newer ones take one thing more, which may be left out.
+      converter = (ParquetFilters) made.newInstance(Arrays.copyOf(given, made.getParameterCount()));
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this Spark's ParquetFilters is not as the connector knows it", e);
+    }
+    FilterPredicate all = null;
+    for (Filter filter : filters) {
+      Option<FilterPredicate> one = converter.createFilter(filter);
+      if (one.isDefined()) {
+        all = all == null ? one.get() : FilterApi.and(all, one.get());
+      }
+    }
+    return all == null ? FilterCompat.NOOP : FilterCompat.get(all);
+  }
+
+  /** Spark's own vectorized reader over pages that we hand it; closing the file is not its affair. */
   static PartitionReader<ColumnarBatch> pagesReader(
-      SQLConf conf, MessageType schema, int rows, RowGroups rowGroups, Closeable file) throws IOException {
+      SQLConf conf, MessageType schema, int rows, RowGroups rowGroups) throws IOException {
     VectorizedParquetRecordReader reader =
         new VectorizedParquetRecordReader(
             null, "CORRECTED", "", "CORRECTED", "", conf.offHeapColumnVectorEnabled(),
@@ -126,14 +158,7 @@ final class SparkInternals {
       if (method.getName().equals("initialize") && types.length == 4 && types[0] == MessageType.class) {
         // The interface is Spark's own affair, so only a proxy can implement it.
         InvocationHandler calls =
-            (proxy, called, given) -> {
-              if (called.getName().equals("readNextRowGroup")) {
-                return rowGroups.next();
-              } else if (called.getName().equals("close")) {
-                file.close();
-              }
-              return null;
-            };
+            (proxy, called, given) -> called.getName().equals("readNextRowGroup") ? rowGroups.next() : null;
         Object pages = Proxy.newProxyInstance(types[2].getClassLoader(), new Class<?>[] {types[2]}, calls);
         try {
           method.invoke(reader, schema, schema, pages, rows);
