@@ -87,7 +87,7 @@ bench-embedded: $(BENCH_STAMP) ## side by side with pyarrow and hudi-rs
 
 bench-spark: $(BENCH_STAMP) connector ## side by side with Spark's Parquet source (PEERS=1: and with Apache Hudi and Iceberg on Spark 3.5)
 	@$(if $(PEERS),$(PY) connector/build.py --minor 3.5)
-	@$(PY) -m benchmarks.spark --rows $(ROWS) --source $(BENCH_SOURCE) $(if $(PEERS),--peers) $(BENCH_ARGS)
+	@$(PY) -m benchmarks.spark --rows $(ROWS) --source $(BENCH_SOURCE) $(if $(PEERS),--peers $(if $(filter only,$(PEERS)),only,too)) $(BENCH_ARGS)
 
 bench-write: $(BENCH_STAMP) connector ## writes beside Spark's plain Parquet write (PEERS=1: and beside Apache Hudi and Iceberg)
 	@$(PY) -m benchmarks.write --rows $(ROWS) $(if $(PEERS),--peers) $(BENCH_ARGS)

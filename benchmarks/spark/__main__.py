@@ -72,14 +72,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "cores_of_spark": session.CORES,
         "memory_of_spark": effort.memory,
     }
+    kept = given.results / "spark.json"
     if given.noisy:
-        sessions, facts = results.read_json(given.results / "spark.json", queries(given.rows))
+        sessions, facts = results.read_json(kept, queries(given.rows))
+    elif given.add and kept.exists():
+        sessions, earlier = results.read_json(kept, queries(given.rows))
+        facts["runs"] = {spark: results.run_of(spark, earlier) for spark in sessions}
     took = facts.get("took_seconds", 0)
+    begun: set[str] = set()
 
     def keep() -> None:
         """After every query, so that a run that is cut off leaves what it found."""
         facts["took_seconds"] = round(took + time.perf_counter() - started)
-        results.write_json(given.results / "spark.json", sessions, facts)
+        results.write_json(kept, sessions, facts)
+
+    def begin(spark: str) -> None:
+        """The first result of a Spark in this run: what an earlier one found there goes."""
+        if spark not in begun and not given.noisy:
+            sessions[spark] = []
+            facts.setdefault("runs", {})[spark] = results.this_run()
+        begun.add(spark)
 
     log = given.data / "spark-session.log"
     log.unlink(missing_ok=True)
@@ -89,13 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for environment, told, queried in planned:
             asked = [query for query in queried if wanted(query)]
             for spark, number, result in _run(asked, told, environment, effort, log, progress):
-                take(sessions.setdefault(spark, []), result)
+                begin(spark)
+                take(sessions[spark], result)
                 progress(f"[{number}/{len(asked)}] {_line(result)}".replace("[", "\\["))
                 keep()
 
     if not given.noisy:
         ask(lambda query: True, _add)
-    spoiled = {result.query.name for measured in sessions.values() for result in measured if result.spoiled}
+    asked = sessions if given.noisy else begun
+    spoiled = {result.query.name for spark in asked for result in sessions[spark] if result.spoiled}
     if spoiled:
         progress(f"once more, because of noise: {', '.join(sorted(spoiled))}")
         facts["asked_again"] = sorted(spoiled.union(facts.get("asked_again", ())))
@@ -103,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for spark, measured in sessions.items():
         report.print_session(console, spark, measured, caption)
     report.plot(given.results / "spark.png", sessions, caption)
-    progress(f"written: {given.results / 'spark.json'}, {given.results / 'spark.png'}")
+    progress(f"written: {kept}, {given.results / 'spark.png'}")
     return 0
 
 
@@ -206,6 +220,9 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         help="further sessions, on Spark 3.5 beside Apache Hudi and Apache Iceberg; `only` leaves the first ones out",
     )
     parser.add_argument("--tables-only", action="store_true", help="make the tables and stop")
+    parser.add_argument(
+        "--add", action="store_true", help="keep what the JSON has of a Spark that this run does not ask, with its date"
+    )
     parser.add_argument("--noisy", action="store_true", help="ask only what noise spoiled in the kept JSON once more")
     parser.add_argument("--document", type=Path, help="write the page from the kept JSON and stop")
     parser.add_argument("--data", type=Path, default=HERE / "data")

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.spark.queries import HEADWATER, HUDI, PARQUET
 from benchmarks.spark.report import join_lines, problems, summary, systems_of, times
-from benchmarks.spark.results import Result
+from benchmarks.spark.results import Result, run_of
 
 BEGIN, END = "<!-- spark: made by benchmarks/spark/document.py -->", "<!-- spark: end -->"
 INTRODUCTION = """\
@@ -40,7 +40,9 @@ def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -
         _circumstances(facts, _command(sessions)),
     ]
     for spark, results in sessions.items():
-        lines += ["", f"### Spark {spark}", "", *_table(results), "", summary(results).capitalize() + "."]
+        run = run_of(spark, facts)
+        told = f"Measured on {run['made_at'][:10]}, commit {run['commit']}."
+        lines += ["", f"### Spark {spark}", "", told, "", *_table(results), "", summary(results).capitalize() + "."]
         joins = join_lines(results)
         if joins:
             lines += ["", "Joins that the plans chose:", "", *(f"- {line}" for line in joins)]
@@ -62,8 +64,7 @@ def _circumstances(facts: Mapping[str, Any], command: str) -> str:
     told = f" Asked once more, because noise had spoiled the first turns: {', '.join(again)}." if again else ""
     return (
         f"{facts['rows']:,} rows; tables {facts['tables_note']}; {machine['cores']} cores, "
-        f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns; {facts['made_at'][:10]}, commit "
-        f"{machine['commit']}. `{command}` repeats it.{told}"
+        f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns. `{command}` repeats it.{told}"
     )
 
 

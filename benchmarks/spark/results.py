@@ -185,6 +185,19 @@ def agree(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def this_run() -> dict[str, Any]:
+    """When and of which commit the figures of a session are."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {"made_at": now.isoformat(timespec="seconds"), "commit": machine()["commit"]}
+
+
+def run_of(spark: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a kept JSON, for one of its Sparks."""
+    whole = {"made_at": document["made_at"], "commit": document["machine"]["commit"]}
+    found: dict[str, Any] = document.get("runs", {}).get(spark, whole)
+    return found
+
+
 def write_json(path: Path, sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -> None:
     """Everything the run found, for other programs. Sessions are named by their version of Spark."""
     document = {

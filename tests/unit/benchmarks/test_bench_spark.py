@@ -274,6 +274,17 @@ def test_the_page_says_how_to_repeat_the_half_with_peers() -> None:
     assert "`PEERS=1 make bench-spark` repeats it" in document.render({"3.5.9": [one]}, facts)
 
 
+def test_the_page_says_of_each_spark_when_it_was_measured() -> None:
+    query = queries.queries(TOTAL)[0]
+    one = results.result(query, {"query": query.name, "busy": [], "systems": {PARQUET: told([1.0])}})
+    machine = {"cores": 2, "memory_gib": 4, "commit": "abc"}
+    facts = {"rows": TOTAL, "tables_note": "", "machine": machine, "rounds": 1, "made_at": "2026-01-01T10:00:00"}
+    facts["runs"] = {"3.5.9": {"made_at": "2026-02-03T10:00:00", "commit": "def"}}
+    text = document.render({"4.3.0": [one], "3.5.9": [one]}, facts)
+    assert "### Spark 4.3.0\n\nMeasured on 2026-01-01, commit abc.\n" in text
+    assert "### Spark 3.5.9\n\nMeasured on 2026-02-03, commit def.\n" in text
+
+
 def test_the_page_keeps_what_others_wrote(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     page.write_text("# Benchmarks\n\nFirst.\n")

@@ -4,6 +4,7 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.PrimitiveIterator;
@@ -124,14 +125,15 @@ final class PagesReader implements PartitionReader<ColumnarBatch> {
     this.conf = spec.sqlConf();
     this.texts = new TextColumn[stored.getFieldCount()];
     boolean isWhole = file.getFilteredRecordCount() == rows(file.getRowGroups());
+    Map<String, Set<Encoding>> all = isWhole ? encodings(file.getRowGroups()) : Map.of();
     List<Type> asGiven = new ArrayList<>();
     for (int i = 0; i < texts.length; i++) {
       Type type = stored.getType(i);
       DataType wanted = shape.physical.fields()[i].dataType();
-      Set<Encoding> encodings = encodings(type.getName(), file.getRowGroups());
-      if (isWhole && TextColumn.isText(type, wanted) && TextColumn.isPlain(encodings)) {
+      Set<Encoding> encodings = all.get(type.getName());
+      if (encodings != null && TextColumn.isText(type, wanted) && TextColumn.isPlain(encodings)) {
         texts[i] = new TextColumn(stored.getColumnDescription(new String[] {type.getName()}), vector(wanted));
-      } else if (isWhole && DecimalPages.isBytes(type) && DecimalPages.canRewrite(encodings)) {
+      } else if (encodings != null && DecimalPages.isBytes(type) && DecimalPages.canRewrite(encodings)) {
         asGiven.add(DecimalPages.asNumber(type));
       } else {
         asGiven.add(type);
@@ -297,12 +299,14 @@ final class PagesReader implements PartitionReader<ColumnarBatch> {
     return new MessageType(schema.getName(), found);
   }
 
-  private static Set<Encoding> encodings(String column, List<BlockMetaData> rowGroups) {
-    Set<Encoding> found = EnumSet.noneOf(Encoding.class);
+  /** The encodings of each column that is no part of another. */
+  private static Map<String, Set<Encoding>> encodings(List<BlockMetaData> rowGroups) {
+    Map<String, Set<Encoding>> found = new HashMap<>();
     for (BlockMetaData rowGroup : rowGroups) {
       for (ColumnChunkMetaData chunk : rowGroup.getColumns()) {
-        if (chunk.getPath().toDotString().equals(column)) {
-          found.addAll(chunk.getEncodings());
+        if (chunk.getPath().size() == 1) {
+          found.computeIfAbsent(chunk.getPath().toDotString(), name -> EnumSet.noneOf(Encoding.class))
+              .addAll(chunk.getEncodings());
         }
       }
     }
