@@ -115,7 +115,7 @@ class LogReader:
         columns: Sequence[str],
         *,
         base_instant: str | None,
-        share: Share = Share(),  # noqa: B008  frozen
+        share: Share = Share(),
     ) -> LogRows:
         """Decode the blocks. Positions are used when every block has them for this base file."""
         by_position = base_instant is not None and all(_has_positions(block, base_instant) for block in blocks)
