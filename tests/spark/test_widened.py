@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 from tests.spark.session import load, rows, spark
+from tests.spark.stored_pages import pages_of
 
 import headwater
 
@@ -121,3 +123,53 @@ def test_a_filter_matches_what_it_matches_in_memory(
     found = rows(load(spark(), str(widened), reader=reader).where(condition).select("id", "few"))
     expected = rows(in_memory.where(condition).select("id", "few"))
     assert found.sort_by("id").to_pydict() == expected.sort_by("id").to_pydict()
+
+
+GROUP = 5_000
+PAGES: dict[str, dict[str, Any]] = {
+    "dictionary": {"use_dictionary": True},
+    "dictionary, then plain": {"use_dictionary": True, "dictionary_pagesize_limit": 600, "write_batch_size": 64},
+    "small pages of version 2": {"use_dictionary": True, "data_page_version": "2.0", "data_page_size": 500},
+}
+
+
+def of_many_dictionaries() -> pa.Table:
+    """Every row group has values of its own, in an order of their own; one has none at all."""
+    number = np.arange(6 * GROUP)
+    group = number // GROUP
+    values = (group * 1000 - (number * 31) % (7 + 300 * group)).astype(np.int32)
+    columns = {
+        "id": pa.array([f"k{one:06d}" for one in number]),
+        "ts": pa.array(np.ones(len(number), np.int64)),
+        "few": pa.array(values, mask=(number % 11 == 0) | (group == 3)),
+        "many": pa.array(-values, mask=(group == 0) | (number % GROUP < 4_500)),
+        "ratio": pa.array((values / 10).astype(np.float32), mask=(number % 17 == 0) | (group == 3)),
+        "sure": pa.array(values),
+    }
+    return pa.table(columns, schema=OLDER)
+
+
+@pytest.mark.parametrize("pages", PAGES)
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_every_dictionary_gives_its_own_values(tmp_path: Path, pages: str, kind: str) -> None:
+    table = headwater.create(tmp_path, schema=OLDER, key="id", ordering="ts", kind=kind)
+    with pages_of(PAGES[pages], rows=GROUP):
+        table.bulk_insert(of_many_dictionaries())
+    (file,) = tmp_path.glob("*.parquet")
+    assert pq.read_metadata(file).num_row_groups == 6
+    changed = newer().filter(pa.array(range(newer().num_rows)).to_numpy() % 7 == 0)
+    if kind == "cow":
+        changed = changed.set_column(0, "id", pa.array([f"n{one}" for one in range(changed.num_rows)]))
+        table.bulk_insert(changed)
+    else:
+        table.upsert(changed)
+    expected = headwater.open(tmp_path).scan(columns=NEWER.names).to_arrow().sort_by("id")
+    assert expected.schema.types == NEWER.types
+    for split in ("128m", "30k"):
+        found = rows(load(spark(), str(tmp_path), **{"split-size": split}).select(*NEWER.names))
+        assert found.sort_by("id").to_pydict() == expected.to_pydict()
+    found = rows(load(spark(), str(tmp_path)).where("few > 2000 AND ratio < 400").select("id", "few", "ratio"))
+    kept = [row for row in expected.to_pylist() if (row["few"] or 0) > 2000 and row["ratio"] is not None]
+    assert found.sort_by("id").to_pylist() == [
+        {name: row[name] for name in ("id", "few", "ratio")} for row in kept if row["ratio"] < 400
+    ]

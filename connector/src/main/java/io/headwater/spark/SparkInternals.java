@@ -3,6 +3,7 @@ package io.headwater.spark;
 import io.headwater.spark.compat.Compat;
 import java.io.IOException;
 import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -32,6 +33,8 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter;
 import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecordReader;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
+import org.apache.spark.sql.execution.vectorized.Dictionary;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.internal.LegacyBehaviorPolicy;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.PredicateUtils;
@@ -49,6 +52,8 @@ import scala.reflect.ClassTag$;
  * supported version; what is not stands in {@link Compat}.
  */
 final class SparkInternals {
+  private static final Field DICTIONARY = dictionaryField();
+
   private SparkInternals() {}
 
   static Configuration hadoopConf() {
@@ -118,6 +123,25 @@ final class SparkInternals {
       return false;
     }
     return found.asNullable().equals(columns.asNullable());
+  }
+
+  /** The dictionary that a vector's values lie in. */
+  static Dictionary dictionary(WritableColumnVector vector) {
+    try {
+      return (Dictionary) DICTIONARY.get(vector);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this Spark's column vectors are not as the connector knows them", e);
+    }
+  }
+
+  private static Field dictionaryField() {
+    try {
+      Field field = WritableColumnVector.class.getDeclaredField("dictionary");
+      field.setAccessible(true);
+      return field;
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this Spark's column vectors are not as the connector knows them", e);
+    }
   }
 
   /** What filters mean to Parquet: which row groups and pages cannot have a match. */

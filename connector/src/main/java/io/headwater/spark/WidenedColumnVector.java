@@ -74,8 +74,12 @@ final class WidenedColumnVector extends ColumnVector {
 
   @Override
   public double getDouble(int row) {
-    // By way of its text: 0.1f is read as 0.1, as everywhere else in this reader, not as 0.10000000149011612.
-    return rank == 5 ? Double.parseDouble(Float.toString(stored.getFloat(row))) : integral(row);
+    return rank == 5 ? widened(stored.getFloat(row)) : integral(row);
+  }
+
+  /** By way of its text: 0.1f is read as 0.1, as everywhere else in this reader, not as 0.10000000149011612. */
+  static double widened(float value) {
+    return Double.parseDouble(Float.toString(value));
   }
 
   @Override

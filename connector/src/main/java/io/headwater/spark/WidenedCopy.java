@@ -18,23 +18,24 @@ final class WidenedCopy {
   final ColumnVector stored;
   final OnHeapColumnVector values;
   private final WidenedColumnVector widened;
+  private final WidenedDictionary dictionary;
 
   WidenedCopy(ColumnVector stored, WidenedColumnVector widened) {
     this.stored = stored;
     this.widened = widened;
     this.values = new OnHeapColumnVector(1, widened.dataType());
+    this.dictionary = WidenedDictionary.of(stored, values);
   }
 
   /** Copies the given rows, which ascend, in their order; or the first rows where none are given. */
   void fill(int[] rows, int count) {
     values.reset();
     values.reserve(count);
+    if (dictionary != null && dictionary.fill(rows, count)) {
+      return;
+    }
     if (isPlainInts() && values.dataType() instanceof LongType) {
       fillFromInts(rows, count);
-    } else if (!stored.hasNull() && stored.dataType() instanceof IntegerType && values.dataType() instanceof LongType) {
-      for (int k = 0; k < count; k++) {
-        values.putLong(k, stored.getInt(rows == null ? k : rows[k]));
-      }
     } else if (!stored.hasNull()) {
       for (int k = 0; k < count; k++) {
         put(k, rows == null ? k : rows[k]);
