@@ -157,12 +157,13 @@ def test_every_dictionary_gives_its_own_values(tmp_path: Path, pages: str, kind:
         table.bulk_insert(of_many_dictionaries())
     (file,) = tmp_path.glob("*.parquet")
     assert pq.read_metadata(file).num_row_groups == 6
-    changed = newer().filter(pa.array(range(newer().num_rows)).to_numpy() % 7 == 0)
+    changed = newer().slice(0, 6 * GROUP // 9)  # known keys alone: others would have the base file written anew
     if kind == "cow":
         changed = changed.set_column(0, "id", pa.array([f"n{one}" for one in range(changed.num_rows)]))
         table.bulk_insert(changed)
     else:
         table.upsert(changed)
+        assert list(tmp_path.glob(".*.log*"))
     expected = headwater.open(tmp_path).scan(columns=NEWER.names).to_arrow().sort_by("id")
     assert expected.schema.types == NEWER.types
     for split in ("128m", "30k"):
