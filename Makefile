@@ -24,7 +24,7 @@ $(BENCH_STAMP): $(STAMP)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --group bench
 	@touch $@
 
-.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench bench-embedded bench-spark bench-write interop interop-read interop-write clean
+.PHONY: help venv connector demo test test-matrix wheel fuzz lint format bench bench-embedded bench-spark bench-write interop interop-read interop-write interop-store clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -79,6 +79,9 @@ interop-read: $(STAMP) ## random tables that Apache Hudi writes, read by it and 
 
 interop-write: $(BENCH_STAMP) connector ## tables that we write, read and written on by Apache Hudi (TABLES=24 RELEASES=1.2.0,0.15.0)
 	@$(PY) -m tests.interop.write_matrix.run $(if $(TABLES),--tables $(TABLES)) $(if $(RELEASES),--releases $(RELEASES))
+
+interop-store: $(STAMP) connector ## a table on S3 that Spark's own reader opens, by the hadoop-aws that Maven brings (700 MB)
+	@$(PY) -m tests.interop.store
 
 bench: bench-embedded bench-spark bench-write ## all benchmarks, one after the other (ROWS=10000000, BENCH_SOURCE=auto|hudi|generated)
 

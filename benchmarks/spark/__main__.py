@@ -79,18 +79,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sessions, earlier = results.read_json(kept, queries(given.rows))
         facts["runs"] = {spark: results.run_of(spark, earlier) for spark in sessions}
     took = facts.get("took_seconds", 0)
+    in_order = [query.name for query in queries(given.rows)]
     begun: set[str] = set()
 
     def keep() -> None:
         """After every query, so that a run that is cut off leaves what it found."""
         facts["took_seconds"] = round(took + time.perf_counter() - started)
+        for measured in sessions.values():
+            measured.sort(key=lambda one: in_order.index(one.query.name))
         results.write_json(kept, sessions, facts)
 
     def begin(spark: str) -> None:
-        """The first result of a Spark in this run: what an earlier one found there goes."""
+        """The first result of a Spark in this run: what an earlier one found for its queries goes."""
         if spark not in begun and not given.noisy:
-            sessions[spark] = []
-            facts.setdefault("runs", {})[spark] = results.this_run()
+            asked = {query.name for _, _, queried in planned for query in queried}
+            left = [one for one in sessions.get(spark, ()) if one.query.name not in asked]
+            sessions[spark], run = left, results.this_run()
+            runs = facts.setdefault("runs", {})
+            runs[spark] = results.with_later(runs[spark], run, sorted(asked)) if left else run
         begun.add(spark)
 
     log = given.data / "spark-session.log"
@@ -221,7 +227,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--tables-only", action="store_true", help="make the tables and stop")
     parser.add_argument(
-        "--add", action="store_true", help="keep what the JSON has of a Spark that this run does not ask, with its date"
+        "--add", action="store_true", help="keep what the JSON has of Sparks and queries that this run does not ask"
     )
     parser.add_argument("--noisy", action="store_true", help="ask only what noise spoiled in the kept JSON once more")
     parser.add_argument("--document", type=Path, help="write the page from the kept JSON and stop")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spark.queries import HEADWATER, HUDI, PARQUET
-from benchmarks.spark.report import join_lines, problems, summary, systems_of, times
+from benchmarks.spark.report import join_lines, out_of_reach, problems, summary, systems_of, times
 from benchmarks.spark.results import Result, run_of
 
 BEGIN, END = "<!-- spark: made by benchmarks/spark/document.py -->", "<!-- spark: end -->"
@@ -41,8 +41,8 @@ def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -
     ]
     for spark, results in sessions.items():
         run = run_of(spark, facts)
-        told = f"Measured on {run['made_at'][:10]}, commit {run['commit']}."
-        lines += ["", f"### Spark {spark}", "", told, "", *_table(results), "", summary(results).capitalize() + "."]
+        bars = "; ".join((summary(results).capitalize(), *out_of_reach(results)))
+        lines += ["", f"### Spark {spark}", "", _measured(run), "", *_table(results), "", bars + "."]
         joins = join_lines(results)
         if joins:
             lines += ["", "Joins that the plans chose:", "", *(f"- {line}" for line in joins)]
@@ -50,6 +50,15 @@ def render(sessions: Mapping[str, Sequence[Result]], facts: Mapping[str, Any]) -
         if found:
             lines += ["", "No figure:", "", *(f"- {line}" for line in found)]
     return "\n".join([*lines, END, ""])
+
+
+def _measured(run: Mapping[str, Any]) -> str:
+    told = [f"Measured on {run['made_at'][:10]}, commit {run['commit']}"]
+    told += [
+        f"on {later['made_at'][:10]}, commit {later['commit']}: {', '.join(later['queries'])}"
+        for later in run.get("later", ())
+    ]
+    return "; ".join(told) + "."
 
 
 def _command(sessions: Mapping[str, Sequence[Result]]) -> str:
@@ -64,7 +73,7 @@ def _circumstances(facts: Mapping[str, Any], command: str) -> str:
     told = f" Asked once more, because noise had spoiled the first turns: {', '.join(again)}." if again else ""
     return (
         f"{facts['rows']:,} rows; tables {facts['tables_note']}; {machine['cores']} cores, "
-        f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns. `{command}` repeats it.{told}"
+        f"{machine['memory_gib']} GiB; best of {facts['rounds']} turns or more. `{command}` repeats it.{told}"
     )
 
 

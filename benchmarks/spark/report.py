@@ -61,7 +61,8 @@ def print_session(console: Console, spark: str, results: Sequence[Result], capti
         console.print(line, highlight=False)
     for line in problems(results):
         console.print(Text(line, style="yellow"))
-    console.print(summary(results), highlight=False)
+    for line in (summary(results), *out_of_reach(results)):
+        console.print(line, highlight=False)
 
 
 def systems_of(results: Sequence[Result]) -> list[str]:
@@ -74,6 +75,16 @@ def summary(results: Sequence[Result]) -> str:
     verdicts = [check.verdict for result in results for check in result.checks]
     counted = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(sorted(verdicts))}
     return f"bars: {', '.join(f'{count} {verdict}' for verdict, count in counted.items()) or 'none'}"
+
+
+def out_of_reach(results: Sequence[Result]) -> list[str]:
+    """The missed bars that plain Parquet misses too, if there are any, as one line."""
+    told = [
+        f"{result.query.name} ({result.ratio(PARQUET, check.bar.against) or 0:.2f}× {check.bar.against})"
+        for result in results
+        for check in result.out_of_reach
+    ]
+    return [f"missed by plain Parquet too: {', '.join(told)}"] if told else []
 
 
 def phases(results: Sequence[Result]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.results import BUSY, machine
-from benchmarks.spark.queries import HEADWATER, PARQUET, Bar, Query
+from benchmarks.spark.queries import HEADWATER, PARQUET, PEERS, Bar, Query
 
 NOISY = 1.15
 """How far the second-best turn may be from the best: turns of one session differ less than processes do."""
@@ -134,6 +134,12 @@ class Result:
         measured = [bar for bar in self.query.bars if bar.against in self.figures]
         return [self._check(bar) for bar in measured] if HEADWATER in self.figures else []
 
+    @property
+    def out_of_reach(self) -> list[Checked]:
+        """Missed bars beside a peer that plain Parquet misses too: no reader meets them, whatever it does."""
+        missed = [check for check in self.checks if check.verdict == "missed" and check.bar.against in PEERS]
+        return [check for check in missed if (self.ratio(PARQUET, check.bar.against) or 0) > check.bar.at_most]
+
     def _check(self, bar: Bar) -> Checked:
         ours = self.figures[HEADWATER]
         if ours.error is None and not ours.right:
@@ -189,6 +195,15 @@ def this_run() -> dict[str, Any]:
     """When and of which commit the figures of a session are."""
     now = datetime.datetime.now(datetime.timezone.utc)
     return {"made_at": now.isoformat(timespec="seconds"), "commit": machine()["commit"]}
+
+
+def with_later(earlier: Mapping[str, Any], later: Mapping[str, Any], queries: Sequence[str]) -> dict[str, Any]:
+    """An earlier run of which a later one has asked some queries again."""
+    parts = [
+        part | {"queries": [name for name in part["queries"] if name not in queries]}
+        for part in earlier.get("later", ())
+    ]
+    return {**earlier, "later": [*(part for part in parts if part["queries"]), {**later, "queries": list(queries)}]}
 
 
 def run_of(spark: str, document: Mapping[str, Any]) -> dict[str, Any]:

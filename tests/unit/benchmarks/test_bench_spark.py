@@ -285,6 +285,25 @@ def test_the_page_says_of_each_spark_when_it_was_measured() -> None:
     assert "### Spark 3.5.9\n\nMeasured on 2026-02-03, commit def.\n" in text
 
 
+def test_a_later_run_of_some_queries_is_told_beside_the_earlier_one() -> None:
+    first = {"made_at": "2026-01-01T10:00:00", "commit": "abc"}
+    second = {"made_at": "2026-02-03T10:00:00", "commit": "def"}
+    both = results.with_later(first, second, ["one", "two"])
+    assert document._measured(both) == "Measured on 2026-01-01, commit abc; on 2026-02-03, commit def: one, two."
+    third = results.with_later(both, {"made_at": "2026-03-04T10:00:00", "commit": "fed"}, ["one"])
+    assert document._measured(third).endswith("; on 2026-02-03, commit def: two; on 2026-03-04, commit fed: one.")
+    assert results.with_later(third, second, ["one", "two"])["later"] == [second | {"queries": ["one", "two"]}]
+
+
+def test_a_bar_that_plain_parquet_misses_too_is_told() -> None:
+    near = measured(Bar(0.2, HUDI), parquet=told([1.0]), ours=told([0.95]), hudi=told([4.0]))
+    far = measured(Bar(0.2, HUDI), parquet=told([1.0]), ours=told([1.5]), hudi=told([6.0]))
+    own = measured(Bar(0.9), parquet=told([1.0]), ours=told([1.5]))
+    assert [verdict(one) for one in (near, far, own)] == ["missed"] * 3
+    assert report.out_of_reach([near, far, own]) == ["missed by plain Parquet too: q (0.25× hudi)"]
+    assert report.out_of_reach([far, own]) == []
+
+
 def test_the_page_keeps_what_others_wrote(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     page.write_text("# Benchmarks\n\nFirst.\n")
