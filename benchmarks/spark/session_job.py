@@ -26,7 +26,7 @@ MARK = "MEASURED "
 ROUNDS_TO_COMPILE = 4
 """Turns more for the first query of a session: the JVM goes on compiling for about so many scans."""
 BRIEF = 2.5
-"""Seconds of a round of all systems below which a query gets twice the turns: a tenth of a second is soon lost to noise."""
+"""Seconds of a round of all systems below which a query gets twice the turns: noise soon hides a tenth of a second."""
 _JOIN = re.compile(r"\b(BroadcastHashJoin|SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin)\b")
 
 Order = dict[str, Any]

@@ -89,7 +89,10 @@ def main() -> int:
     host, port = server.get_host_and_port()
     address = f"http://{host}:{port}"
     os.environ.update(
-        AWS_ENDPOINT_URL=address, AWS_ACCESS_KEY_ID="a-key", AWS_SECRET_ACCESS_KEY="a-secret", AWS_DEFAULT_REGION="us-east-1"
+        AWS_ENDPOINT_URL=address,
+        AWS_ACCESS_KEY_ID="a-key",
+        AWS_SECRET_ACCESS_KEY="a-secret",
+        AWS_DEFAULT_REGION="us-east-1",
     )
     from s3fs import S3FileSystem
 
