@@ -74,8 +74,8 @@ format: $(STAMP) ## format the code
 
 interop: interop-read interop-write ## both directions, with Apache Hudi on Spark: what it writes and what we write
 
-interop-read: $(STAMP) ## random tables that Apache Hudi writes, read by it and by us (SEEDS=0-5 RELEASES=1.2.0,0.15.0)
-	@$(PY) -m tests.interop.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RELEASES),--releases $(RELEASES))
+interop-read: $(STAMP) connector ## random tables that Apache Hudi writes, read by it and by us (SEEDS=0-5 RELEASES=1.2.0,0.15.0 WAYS=python,dsv2)
+	@$(PY) -m tests.interop.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RELEASES),--releases $(RELEASES)) $(if $(WAYS),--ways $(WAYS))
 
 interop-write: $(BENCH_STAMP) connector ## tables that we write, read and written on by Apache Hudi (TABLES=24 RELEASES=1.2.0,0.15.0)
 	@$(PY) -m tests.interop.write_matrix.run $(if $(TABLES),--tables $(TABLES)) $(if $(RELEASES),--releases $(RELEASES))

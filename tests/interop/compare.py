@@ -20,6 +20,11 @@ import headwater
 from headwater.hudi.schema import META_COLUMNS
 
 CHANGE_COLUMNS = ("op", "ts_ms", "before", "after")
+PYTHON = "python"
+WAYS = (PYTHON, "dsv2", "merge", "fallback")
+"""Without a JVM, and the three paths through Spark."""
+MODES = ("snapshot", "read_optimized", "time_travel", "filter")
+"""What Spark can be asked for."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +37,38 @@ class Outcome:
     message: str = ""
 
 
-def compare_table(folder: Path, table: str, releases: Sequence[str]) -> Iterator[Outcome]:
-    """The outcome of every read of a table; `releases` read it, the one whose answer counts first."""
+@dataclass(frozen=True)
+class Way:
+    """How a table is read."""
+
+    name: str
+    metadata: bool
+
+    def __str__(self) -> str:
+        told = [] if self.name == PYTHON else [f"by {self.name}"]
+        return " ".join([*told, *([] if self.metadata else ["no-mdt"])])
+
+
+def compare_table(
+    folder: Path, table: str, releases: Sequence[str], ways: Sequence[str] = (PYTHON,)
+) -> Iterator[Outcome]:
+    """The outcome of every read of a table in each way; `releases` read it, the one whose answer counts first."""
     answers = [json.loads((folder / f"{table}.reads.{release}.json").read_text()) for release in releases]
     for answer, release in zip(answers, releases, strict=True):
         answer["reads"] = [{"reader": release, **read} for read in answer["reads"]]
     story = answers[0]["story"]
     if not answers[0]["commits"]:
         return
-    for metadata in (True, False):
+    for metadata in (True, False) if PYTHON in ways else ():
         yield _by_our_own_rows(folder / table, metadata)
     for number, read in enumerate(answers[0]["reads"]):
         others = [answer["reads"][number] for answer in answers[1:] if number < len(answer["reads"])]
         if "error" in read:
             read, others = next((other for other in others if "error" not in other), read), []
-        for metadata in (True, False):
-            yield _outcome(folder / table, story, read, others, metadata)
+        for way in ways:
+            if way == PYTHON or read["mode"] in MODES:
+                for metadata in (True, False):
+                    yield _outcome(folder / table, story, read, others, Way(way, metadata))
 
 
 def _by_our_own_rows(path: Path, metadata: bool) -> Outcome:
@@ -81,28 +102,24 @@ def _inconsistency(table: headwater.Table) -> str | None:
     return next((message for message in found if message is not None), None)
 
 
-def _outcome(
-    path: Path, story: Mapping[str, Any], read: Mapping[str, Any], others: Sequence[Any], metadata: bool
-) -> Outcome:
-    name = " ".join(
-        [read["mode"], *(f"{k}={v}" for k, v in read["opts"].items()), "" if metadata else "no-mdt"]
-    ).strip()
-    message = _difference(path, story, read, metadata)
+def _outcome(path: Path, story: Mapping[str, Any], read: Mapping[str, Any], others: Sequence[Any], way: Way) -> Outcome:
+    name = " ".join([read["mode"], *(f"{k}={v}" for k, v in read["opts"].items()), str(way)]).strip()
+    message = _difference(path, story, read, way)
     if "error" in read:
         ours = "we answer" if message is None else f"we: {message}"
         return Outcome(path.name, name, "skipped", f"Hudi: {read['error']}; {ours}")
     if message is None:
         return Outcome(path.name, name, "passed")
     for other in others:
-        if "error" not in other and _difference(path, story, other, metadata) is None:
+        if "error" not in other and _difference(path, story, other, way) is None:
             return Outcome(path.name, name, "known", f"as the writing release reads it, not as the newest: {message}")
     reason = known_difference(story, read, message)
     return Outcome(path.name, name, "known" if reason else "failed", f"{reason}: {message}" if reason else message)
 
 
-def _difference(path: Path, story: Mapping[str, Any], read: Mapping[str, Any], metadata: bool) -> str | None:
+def _difference(path: Path, story: Mapping[str, Any], read: Mapping[str, Any], way: Way) -> str | None:
     try:
-        got = _read(path, read, metadata)
+        got = _read(path, read, way)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     if "error" in read:
@@ -126,10 +143,14 @@ def _difference(path: Path, story: Mapping[str, Any], read: Mapping[str, Any], m
     return found
 
 
-def _read(path: Path, read: Mapping[str, Any], metadata: bool) -> pa.Table:
+def _read(path: Path, read: Mapping[str, Any], way: Way) -> pa.Table:
+    if way.name != PYTHON:
+        from tests.spark.fixture_reader import read as read_by_spark  # starts a JVM
+
+        return read_by_spark(way.name, str(path), read["mode"], metadata=way.metadata, **read["opts"])
     if read["mode"] == "filter":
-        return headwater.open(path, metadata=metadata).scan(**read["opts"]).to_arrow()
-    return read_table(str(path), read["mode"], metadata=metadata, **read["opts"])
+        return headwater.open(path, metadata=way.metadata).scan(**read["opts"]).to_arrow()
+    return read_table(str(path), read["mode"], metadata=way.metadata, **read["opts"])
 
 
 def _whole_images(row: Mapping[str, Any], schema: pa.Schema) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tables.real import BUNDLE, PYSPARK
-from tests.interop.compare import Outcome, compare_table
+from tests.interop.compare import PYTHON, WAYS, Outcome, compare_table
 from tests.interop.stories import VERSIONS, make_story
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "interop")
     parser.add_argument("--environment", type=Path, default=ROOT / ".venv-peers")
     parser.add_argument("--compare-only", action="store_true", help="the tables of the last run, read again by us")
+    parser.add_argument("--ways", default=PYTHON, help=f"how we read: {', '.join(WAYS)}, or some of them")
     parser.add_argument("-v", "--verbose", action="store_true", help="known differences and Hudi's own failures too")
     given = parser.parse_args()
     folder: Path = given.folder
@@ -47,7 +48,9 @@ def main() -> None:
             mine = [s for s in stories if release in (s["release"], NEWEST)]
             _run_hudi(release, mine, tables, _bundle(release, folder / "jars"), given.environment)
     outcomes = [
-        outcome for table in _tables(tables) for outcome in compare_table(tables, table, _readers(tables, table))
+        outcome
+        for table in _tables(tables)
+        for outcome in compare_table(tables, table, _readers(tables, table), given.ways.split(","))
     ]
     _report(outcomes, given.verbose)
     sys.exit(any(outcome.state == "failed" for outcome in outcomes))

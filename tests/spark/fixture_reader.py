@@ -11,8 +11,8 @@ MODES = ("snapshot", "read_optimized", "time_travel", "filter")
 """What Spark can be asked for. Ranges are no batch read of a table's state."""
 
 
-def read(path: str, table: str, mode: str, **opts: Any) -> pa.Table:
-    options: dict[str, str] = {}
+def read(path: str, table: str, mode: str, *, metadata: bool = True, **opts: Any) -> pa.Table:
+    options = {} if metadata else {"metadata": "false"}
     if mode not in MODES:
         raise NotImplementedError(f"{mode} reads are not part of the batch read path; it knows {', '.join(MODES)}")
     if mode == "read_optimized":
@@ -22,7 +22,8 @@ def read(path: str, table: str, mode: str, **opts: Any) -> pa.Table:
     with using(path) as session:
         frame = load(session, table, **options)
         if mode == "filter":
-            frame = frame.where(opts["filter"]).select("_hoodie_record_key")
+            columns = opts.get("columns", ["_hoodie_record_key"]) or ["*"]
+            frame = frame.where(opts["filter"]).select(*columns)
         return rows(frame)
 
 

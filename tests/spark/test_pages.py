@@ -89,6 +89,20 @@ FILTERS = [
     "gaps > 14000",
     "id = 'k00777'",
     "id > 'k2' AND text >= '2'",
+    # Of each of these Parquet can be asked a part alone.
+    "number < 0 OR text != few",
+    "few = text OR number = 23456",
+    "number < 10 OR number = ts OR number > 29990",
+    "gaps IS NULL OR number != ts",
+    "number = 5 OR (number > 29000 AND number != ts)",
+    "(number > 29000 AND few < text) OR number = 5",
+    "NOT (number >= 10 AND few < text)",
+    "NOT (number < 29000 OR few < text)",
+    "number < 3 OR CAST(gaps AS BIGINT) = 700",
+    "CAST(number AS STRING) = '777' OR number < 3",
+    "number < 3 OR lower(few) = 'v1'",
+    "number < 3 OR length(text) = 9",
+    "number < 3 OR number + 1 = 778",
 ]
 
 

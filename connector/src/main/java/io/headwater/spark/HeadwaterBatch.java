@@ -115,7 +115,7 @@ final class HeadwaterBatch implements Batch {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ScanPlan plan = scan.plan();
-    ReadSpec spec = new ReadSpec(plan, required, data, metadata, SparkInternals.v1Filters(dataFilters.toArray(new Predicate[0])), limit);
+    ReadSpec spec = new ReadSpec(plan, required, data, metadata, SparkInternals.v1Filters(dataFilters), limit);
     Broadcast<ReadSpec> sent = SparkInternals.broadcast(spec, ReadSpec.class);
     return new HeadwaterPartitionReaderFactory(sent, spec.hadoop);
   }

@@ -8,6 +8,7 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Arrays;
+import java.util.Collection;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.parquet.column.page.PageReadStore;
@@ -25,6 +26,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression$;
 import org.apache.spark.sql.catalyst.util.RebaseDateTime;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
@@ -73,8 +75,23 @@ final class SparkInternals {
     return Compat.session().sparkContext();
   }
 
-  static Filter[] v1Filters(Predicate[] predicates) {
-    return PredicateUtils.toV1(predicates);
+  /**
+   * Predicates in the older form that Parquet's filters are made of, without those that have none.
+   *
+   * <p>Of an OR of which one side has no such form Spark makes the other side alone, and that would leave out rows
+   * that match. So a predicate is only handed to it where each of its parts has one.
+   */
+  static Filter[] v1Filters(Collection<Predicate> predicates) {
+    return PredicateUtils.toV1(predicates.stream().filter(SparkInternals::hasV1Form).toArray(Predicate[]::new));
+  }
+
+  private static boolean hasV1Form(Predicate predicate) {
+    for (Expression part : predicate.children()) {
+      if (part instanceof Predicate && !hasV1Form((Predicate) part)) {
+        return false;
+      }
+    }
+    return PredicateUtils.toV1(predicate).isDefined();
   }
 
   /** Spark's own vectorized reader over a range of a file. */
