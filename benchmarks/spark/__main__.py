@@ -78,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif given.add and kept.exists():
         sessions, earlier = results.read_json(kept, queries(given.rows))
         facts["runs"] = {spark: results.run_of(spark, earlier) for spark in sessions}
+        facts["asked_again"] = earlier.get("asked_again", [])
     took = facts.get("took_seconds", 0)
     in_order = [query.name for query in queries(given.rows)]
     begun: set[str] = set()
