@@ -7,6 +7,7 @@ import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.net.URL;
 import java.util.Arrays;
 import java.util.Collection;
 import org.apache.hadoop.conf.Configuration;
@@ -55,6 +56,17 @@ import scala.reflect.ClassTag$;
  */
 final class SparkInternals {
   private static final Field DICTIONARY = dictionaryField();
+  /**
+   * Knows no resource. Where Spark's reader is given pages, it makes a Hadoop configuration of its own to put five
+   * settings into, and parses Hadoop's defaults for it: some milliseconds for each file. It finds none by this one.
+   */
+  private static final ClassLoader NOTHING =
+      new ClassLoader(null) {
+        @Override
+        public URL getResource(String name) {
+          return null;
+        }
+      };
 
   private SparkInternals() {}
 
@@ -201,10 +213,15 @@ final class SparkInternals {
         InvocationHandler calls =
             (proxy, called, given) -> called.getName().equals("readNextRowGroup") ? rowGroups.next() : null;
         Object pages = Proxy.newProxyInstance(types[2].getClassLoader(), new Class<?>[] {types[2]}, calls);
+        Thread thread = Thread.currentThread();
+        ClassLoader loader = thread.getContextClassLoader();
+        thread.setContextClassLoader(NOTHING);
         try {
           method.invoke(reader, schema, schema, pages, rows);
         } catch (ReflectiveOperationException e) {
           throw new IllegalStateException("this Spark's Parquet reader is not as the connector knows it", e);
+        } finally {
+          thread.setContextClassLoader(loader);
         }
         reader.initBatch(new StructType(), InternalRow.empty());
         reader.enableReturningBatches();
