@@ -20,6 +20,7 @@ import org.apache.parquet.format.converter.ParquetMetadataConverter;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
+import org.apache.parquet.hadoop.metadata.FileMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.Type;
@@ -97,7 +98,8 @@ final class FileShape {
     Set<String> narrow = new HashSet<>();
     this.sources = new int[fields.length];
     String reason = null;
-    this.schema = readSchema(task, spec.hadoopConf());
+    FileMetaData footer = readFooter(task, spec.hadoopConf());
+    this.schema = footer.getSchema();
     for (int i = 0; i < fields.length && reason == null; i++) {
       if (constants.contains(fields[i].name())) {
         sources[i] = CONSTANT;
@@ -127,9 +129,13 @@ final class FileShape {
     }
     this.physical = read;
     this.unreadable = reason;
+    // Files with the same key are of one commit, so one writer made them.
+    boolean countsNaN = FloatingFilters.countsNaN(footer.getCreatedBy());
     List<Filter> kept = new ArrayList<>();
     for (Filter filter : spec.filters) {
-      if (mayPush(filter, asStored, fields, judge) && NarrowFilters.mayPush(filter, narrow)) {
+      if (mayPush(filter, asStored, fields, judge)
+          && NarrowFilters.mayPush(filter, narrow)
+          && FloatingFilters.mayPush(filter, countsNaN)) {
         kept.add(filter);
       }
     }
@@ -176,12 +182,12 @@ final class FileShape {
     return true;
   }
 
-  private static MessageType readSchema(SliceTask task, Configuration conf) throws IOException {
+  private static FileMetaData readFooter(SliceTask task, Configuration conf) throws IOException {
     ParquetReadOptions options =
         HadoopReadOptions.builder(conf).withMetadataFilter(ParquetMetadataConverter.SKIP_ROW_GROUPS).build();
     try (ParquetFileReader reader =
         ParquetFileReader.open(HadoopInputFile.fromPath(new Path(task.file()), conf), options)) {
-      return reader.getFileMetaData().getSchema();
+      return reader.getFileMetaData();
     } catch (IOException | RuntimeException e) {
       throw ParquetSplitReader.explain(task, e);
     }
