@@ -29,24 +29,29 @@ QUERIES = int(os.environ.get("HEADWATER_SQL_QUERIES", "5"))
 SCHEMA = pa.schema([
     ("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("any", pa.float64()), ("rising", pa.float64()),
     ("single", pa.float32()), ("zero", pa.float64()), ("text", pa.string()), ("bytes", pa.binary()),
-    ("few", pa.int32()), ("narrow", pa.decimal128(9, 3)), ("wide", pa.decimal128(30, 10)), ("day", pa.date32()),
+    ("few", pa.int64()), ("narrow", pa.decimal128(9, 3)), ("wide", pa.decimal128(30, 10)), ("day", pa.date32()),
     ("at", pa.timestamp("us", "UTC")), ("flag", pa.bool_()), ("empty", pa.int64()),
-    ("inside", pa.struct([("a", pa.int64()), ("x", pa.float64()), ("t", pa.string())])),
+    ("inside", pa.struct([("x", pa.float64()), ("a", pa.int64()), ("t", pa.string())])),
     ("many", pa.list_(pa.int32())),
 ])  # fmt: skip
+OLDER = pa.schema([
+    field.with_type({"few": pa.int32(), "inside": pa.struct([("x", pa.float64())])}.get(field.name, field.type))
+    for field in SCHEMA
+    if field.name not in ("text", "flag")
+])  # fmt: skip
+"""What some tables begin with: fewer columns, fewer fields in a struct, a narrower number."""
 SQL = {
     "single": "FLOAT",
-    "few": "INT",
     "narrow": "DECIMAL(9,3)",
     "wide": "DECIMAL(30,10)",
     "day": "DATE",
     "at": "TIMESTAMP",
     "flag": "BOOLEAN",
     "bytes": "BINARY",
-    "inside": "STRUCT<a: BIGINT, x: DOUBLE, t: STRING>",
+    "inside": "STRUCT<x: DOUBLE, a: BIGINT, t: STRING>",
     "many": "ARRAY<INT>",
     **dict.fromkeys(("id", "p", "text"), "STRING"),
-    **dict.fromkeys(("ts", "empty"), "BIGINT"),
+    **dict.fromkeys(("ts", "few", "empty"), "BIGINT"),
     **dict.fromkeys(("any", "rising", "zero"), "DOUBLE"),
 }
 NUMBERS = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.5, -1.5, 5e-324, 1e300, 2.0**53]
@@ -62,7 +67,7 @@ class Hostile:
         self.draw = random.Random(seed)
         self.moods = {name: self.draw.choice(["mixed", "mixed", "sorted", "one", "sparse"]) for name in SCHEMA.names}
 
-    def rows(self, keys: list[int], ts: int) -> pa.Table:
+    def rows(self, keys: list[int], ts: int, schema: pa.Schema = SCHEMA) -> pa.Table:
         columns = {
             "id": [f"k{key:07d}" for key in keys],
             "p": [f"p{key % 3}" for key in keys],
@@ -73,7 +78,11 @@ class Hostile:
         for name in SCHEMA.names:
             if name not in columns:
                 columns[name] = self.column(name, len(keys))
-        return pa.table([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+        if schema is SCHEMA:
+            columns["few"] = [one and one * self.draw.choice([1, 2**31]) for one in columns["few"]]
+        else:
+            columns["inside"] = [one and {"x": one["x"]} for one in columns["inside"]]
+        return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
     def column(self, name: str, count: int) -> list[Any]:
         mood = self.moods[name]
@@ -128,23 +137,26 @@ def make(path: Path, seed: int) -> str:
     hostile = Hostile(seed)
     kind, version = draw.choice(["cow", "mor", "mor"]), draw.choice([6, 8, 9])
     count = draw.choice([40, 2_000, 2_000, 20_000])
+    first = draw.choice([SCHEMA, OLDER])
     table = headwater.create(
         path,
-        schema=SCHEMA,
+        schema=first,
         key="id",
         ordering="ts",
         partition_by=draw.choice([(), "p"]),
         kind=kind,
         version=version,
     )
-    table.bulk_insert(hostile.rows(list(range(count)), 1))
+    table.bulk_insert(hostile.rows(list(range(count)), 1, first))
     for ts in range(2, draw.randint(2, 4)):
         changed = draw.sample(range(count), max(1, count // draw.choice([2, 10, 100])))
         table.upsert(hostile.rows(changed, ts))
+    if first is OLDER:
+        table.bulk_insert(hostile.rows(list(range(count, count + 9)), 4))
     gone = draw.sample(range(count), count // 50)
     if gone and draw.random() < 0.5:
         table.delete(hostile.rows(gone, 9).select(["id", "p", "ts"]))
-    return f"{kind}, version {version}, {count} rows, {hostile.moods}"
+    return f"{kind}, version {version}, {count} rows, {'evolved, ' if first is OLDER else ''}{hostile.moods}"
 
 
 def counted(frame: DataFrame, label: str) -> Counter[str]:
@@ -175,6 +187,34 @@ def aggregates(draw: random.Random, condition: str | None) -> tuple[str, Any]:
     return f"{functions} by {groups} where {condition}", query
 
 
+def within(draw: random.Random) -> tuple[str, Any]:
+    """Fields of a struct alone, of rows whose struct is there or not: older files lack some of its fields."""
+    fields = draw.sample(["a", "x", "t"], draw.randint(1, 2))
+    condition = draw.choice(["inside IS NULL", "inside IS NOT NULL", f"inside.{fields[0]} IS NULL", "id IS NOT NULL"])
+
+    def query(frame: DataFrame) -> DataFrame:
+        return frame.where(condition).select("id", *[f"inside.{name}" for name in fields])
+
+    return f"{fields} where {condition}", query
+
+
+def first_rows(draw: random.Random, condition: str | None) -> tuple[str, Any]:
+    """The first of an order that leaves no choice: the key comes last in it."""
+    names = draw.sample([name for name in SCHEMA.names if name not in ("id", "inside", "many")], 2)
+    order = [(name, f"{draw.choice(['asc', 'desc'])}_nulls_{draw.choice(['first', 'last'])}") for name in names]
+    limit = draw.choice([1, 3, 50])
+
+    def query(frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        kept = frame if condition is None else frame.where(condition)
+        return (
+            kept.select(*names, "id").orderBy(*(getattr(f.col(name), way)() for name, way in order), "id").limit(limit)
+        )
+
+    return f"{limit} by {order}, id where {condition}", query
+
+
 @pytest.mark.parametrize("number", range(TABLES))
 def test_queries(number: int, tmp_path: Path) -> None:
     seed = SEED * 1000 + number
@@ -188,6 +228,8 @@ def test_queries(number: int, tmp_path: Path) -> None:
         condition, columns = str(maker.filter()), maker.columns() or SCHEMA.names
         queries.append((condition, lambda f, w=condition, s=columns: f.where(w).select(*s)))
         queries.append(aggregates(maker.random, maker.random.choice([None, condition])))
+        queries.append(first_rows(maker.random, maker.random.choice([None, None, condition])))
+        queries.append(within(maker.random))
     ways = [(way, {}) for way in PATHS]
     ways.append(("dsv2", {"split-size": "40000"}))
     found = []
