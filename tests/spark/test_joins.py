@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,40 @@ def test_partitions_that_a_join_rules_out_are_not_read(
         assert counted(frame.select("id", "x")) == counted(plain(sides[0]).where("city = 'Rome'").select("id", "x"))
         read = scan_metrics(frame)["numOutputRows"]
         assert 500 <= read <= 502, "the rows of Rome, and those of the other side"
+
+
+MOMENTS = [f"2026-01-0{day} 00:00:00" for day in (1, 2, 3)]
+UNTOLD = {
+    "time": (pa.timestamp("us", tz="UTC"), "TIMESTAMP", [datetime.fromisoformat(f"{text}+00:00") for text in MOMENTS]),
+    "text": (pa.string(), "STRING", ["", "a", "b"]),
+    "slashes": (pa.string(), "STRING", ["2026/01/01", "2026/01/02", "x"]),
+    "double": (pa.float64(), "DOUBLE", [-0.0, 1.5, float("nan")]),
+}
+"""Types and values of partition columns that paths do not tell, or not as Spark compares them."""
+
+
+@pytest.mark.parametrize("what", UNTOLD)
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_no_row_is_left_out_by_a_partition_value_that_its_path_does_not_tell(
+    tmp_path: Path, kind: str, what: str
+) -> None:
+    type_, sql_type, values = UNTOLD[what]
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("part", type_), ("n", pa.int32())])
+    table = headwater.create(
+        tmp_path / "t", schema=schema, key="id", ordering="ts", partition_by=["part", "n"], kind=kind
+    )
+    records = [{"id": i, "ts": 1, "part": values[i % 3], "n": i % 2} for i in range(60)]
+    table.insert(pa.Table.from_pylist(records, schema))
+    table.upsert(pa.Table.from_pylist([{**records[0], "ts": 2}], schema))
+    session = spark()
+    ids = [one["id"] for one in records if one["id"] % 3 != 2 and one["n"] == 1]
+    names = f"part {sql_type}, n INT, size INT"
+    small = session.createDataFrame([(values[0], 1, 1), (values[1], 1, 1), (values[2], 1, 0)], names).coalesce(1)
+    for options in ({}, GROUPED):
+        with joining():
+            read = load(session, str(tmp_path / "t"), **options)
+            for columns in (["part"], ["part", "n"]):
+                found = read.where("n = 1").join(small.where("size = 1").hint("broadcast"), columns)
+                assert sorted(found.select("id").toPandas()["id"]) == ids, (options, columns)
+                again = read.join(load(session, str(tmp_path / "t"), **options).select(*columns).distinct(), columns)
+                assert again.count() == len(records), (options, columns)

@@ -2,7 +2,6 @@ package io.headwater.spark;
 
 import io.headwater.spark.compat.Compat;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -86,8 +85,7 @@ final class HeadwaterBatch implements Batch {
 
     Map<List<Object>, List<Split>> groups = new LinkedHashMap<>();
     for (Split split : splits) {
-      groups.computeIfAbsent(grouping.length() == 0 ? List.of() : Arrays.asList(split.task.partition), k -> new ArrayList<>())
-          .add(split);
+      groups.computeIfAbsent(scan.keyOf(split.task, grouping), key -> new ArrayList<>()).add(split);
     }
     List<InputPartition> cut = new ArrayList<>();
     groups.forEach((key, members) -> pack(cut, members, splitBytes, openCost, grouping.length() == 0 ? null : key.toArray()));

@@ -130,19 +130,39 @@ final class HeadwaterScan
 
   // --- partitioning -------------------------------------------------------------------------
 
-  /** Columns to group input partitions by, or none: grouping costs parallelism, so it is asked for. */
+  /** Partition columns to group input partitions by, or none: grouping costs parallelism, so it is asked for. */
   private StructType grouping() {
-    if (aggregate != null || !Settings.flag(options, Settings.GROUPING)) {
-      return new StructType();
-    }
-    List<String> names = Arrays.asList(required.fieldNames());
-    StructType keys = table.partitionType();
-    for (StructField key : keys.fields()) {
-      if (!names.contains(key.name())) {
-        return new StructType();
+    StructType keys = new StructType();
+    if (aggregate == null && Settings.flag(options, Settings.GROUPING)) {
+      for (StructField key : comparableKeys()) {
+        int place = table.partitionType().fieldIndex(key.name());
+        if (plan().tasks.stream().allMatch(task -> task.tells(place))) {
+          keys = keys.add(key);
+        }
       }
     }
     return keys;
+  }
+
+  /** The partition columns among those that are read whose values are equal exactly where Spark's are. */
+  private List<StructField> comparableKeys() {
+    List<String> names = Arrays.asList(required.fieldNames());
+    List<StructField> keys = new ArrayList<>();
+    for (StructField key : table.partitionType().fields()) {
+      if (names.contains(key.name()) && Values.isEqualAsObject(key.dataType())) {
+        keys.add(key);
+      }
+    }
+    return keys;
+  }
+
+  /** A slice's values of the columns that input partitions are grouped by. */
+  List<Object> keyOf(SliceTask task, StructType grouping) {
+    List<Object> key = new ArrayList<>(grouping.length());
+    for (String name : grouping.fieldNames()) {
+      key.add(task.partition[table.partitionType().fieldIndex(name)]);
+    }
+    return key;
   }
 
   @Override
@@ -166,10 +186,10 @@ final class HeadwaterScan
     if (aggregate != null) {
       return new NamedReference[0];
     }
-    List<String> names = Arrays.asList(required.fieldNames());
     List<NamedReference> columns = new ArrayList<>();
-    for (StructField key : table.partitionType().fields()) {
-      if (names.contains(key.name())) {
+    for (StructField key : comparableKeys()) {
+      int place = table.partitionType().fieldIndex(key.name());
+      if (plan().tasks.stream().anyMatch(task -> task.tells(place))) {
         columns.add(FieldReference.column(key.name()));
       }
     }
@@ -195,7 +215,7 @@ final class HeadwaterScan
       for (Predicate predicate : runtime) {
         keep = keep && Expressions.mayMatch(predicate, column -> {
           int key = column.length == 1 ? keys.indexOf(column[0]) : -1;
-          return key < 0 ? null : new Object[] {task.partition[key]};
+          return key < 0 || !task.tells(key) ? null : new Object[] {task.partition[key]};
         });
       }
       if (keep) {

@@ -240,7 +240,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     for (int i = 0; i < values.length; i++) {
       for (int j = 0; j < spec.partitionColumns.length; j++) {
         if (spec.partitionColumns[j].equals(wanted.fields()[i].name())) {
-          values[i] = task.partition[j];
+          values[i] = task.tells(j) ? task.partition[j] : null;
         }
       }
     }

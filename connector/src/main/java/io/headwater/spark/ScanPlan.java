@@ -68,7 +68,8 @@ final class ScanPlan {
       StructField[] keys = partitionType.fields();
       Object[] ofKeys = new Object[keys.length];
       for (int i = 0; i < keys.length; i++) {
-        ofKeys[i] = Values.read(values.get(keys[i].name()), keys[i].dataType());
+        String key = keys[i].name();
+        ofKeys[i] = values.has(key) ? Values.read(values.get(key), keys[i].dataType()) : SliceTask.Untold.VALUE;
       }
       partitionValues.add(ofKeys);
     }

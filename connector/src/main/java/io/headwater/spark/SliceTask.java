@@ -46,6 +46,11 @@ final class SliceTask implements Serializable {
     }
   }
 
+  /** In place of a partition column's value that the partition's path does not tell: each row has its own. */
+  enum Untold {
+    VALUE
+  }
+
   final int id;
   final Way way;
   /** Below the table's root. */
@@ -55,6 +60,7 @@ final class SliceTask implements Serializable {
   final long deltaBytes;
   private final String payload;
   final Object[] constants;
+  /** The values of the partition columns, of which some may be untold. */
   final Object[] partition;
 
   SliceTask(
@@ -84,6 +90,10 @@ final class SliceTask implements Serializable {
   ObjectNode request(String op) {
     ObjectNode request = Json.object().put("op", op);
     return payload == null ? request.put("path", path).put("size", size) : request.put("payload", payload);
+  }
+
+  boolean tells(int partitionColumn) {
+    return partition[partitionColumn] != Untold.VALUE;
   }
 
   boolean isNative() {

@@ -46,6 +46,11 @@ final class Values {
     return isPlain(type) && !(type instanceof StringType) && !(type instanceof BinaryType);
   }
 
+  /** Whether two internal values of this type are equal objects exactly where Spark calls them equal: 0.0 and -0.0 are not. */
+  static boolean isEqualAsObject(DataType type) {
+    return isPlain(type) && !(type instanceof FloatType) && !(type instanceof DoubleType) && !(type instanceof BinaryType);
+  }
+
   /** An internal value, or null, from JSON. */
   static Object read(JsonNode node, DataType type) {
     if (node == null || node.isNull()) {
