@@ -40,6 +40,10 @@ class OutcomeUnknown(StorageError):
     """A call failed and may have landed all the same, and the storage does not tell which."""
 
 
+class TableChanged(HeadwaterError, RuntimeError):
+    """The table is in another state than when it was loaded, and that one cannot be read any more."""
+
+
 class TableExists(HeadwaterError, FileExistsError):
     """The path where a table was to be created holds something."""
 

@@ -63,7 +63,9 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         _partition_type(table),
         table.options.merge_cache,
     )
-    partitions, values, constants = _partitions(planned.tasks)
+    partitions, values, told = _partitions(planned.tasks)
+    # A table may be partitioned by a field of a struct, which no vector of its own stands for.
+    constants = [name for name in told if name in table.schema.names]
     limit = request.get("limit") if decided else None
     places = {one["path"]: index for index, one in enumerate(partitions)}
     planned = without_keys(planned, reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from headwater.spec.model import PartitionDescriptor
 from headwater.table import Scan, Table
 
 _MOST_OTHERS = 32
+_NEWEST = 16
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,14 @@ class OpenTable:
         }
         return PartitionValues(pa.table(columns))
 
+    @cached_property
+    def state(self) -> str:
+        """Tells states of the table apart. Of several commits at once the last to be requested need not be the last to
+        be completed, so it takes more than the newest; older ones are archived one day, which changes no row."""
+        newest = self.table.hudi.timeline.commits[-_NEWEST:]
+        told = "\n".join(f"{one.requested_at} {one.action} {one.completed_at}" for one in newest)
+        return hashlib.sha256(told.encode()).hexdigest()
+
     def describe(self) -> dict[str, Any]:
         """The answer to `open`."""
         hudi = self.table.hudi
@@ -93,6 +103,7 @@ class OpenTable:
             "partition_columns": self.partition_columns,
             "properties": dict(hudi.config.properties),
             "shown_properties": shown(hudi.config),
+            "state": self.state,
             "version_text": "" if latest is None else latest.requested_at,
         }
 

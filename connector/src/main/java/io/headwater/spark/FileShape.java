@@ -135,7 +135,8 @@ final class FileShape {
     for (Filter filter : spec.filters) {
       if (mayPush(filter, asStored, fields, judge)
           && NarrowFilters.mayPush(filter, narrow)
-          && FloatingFilters.mayPush(filter, countsNaN)) {
+          && FloatingFilters.mayPush(filter, countsNaN)
+          && MillisecondFilters.mayPush(filter, schema)) {
         kept.add(filter);
       }
     }

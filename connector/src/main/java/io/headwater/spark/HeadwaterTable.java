@@ -195,12 +195,13 @@ public final class HeadwaterTable
     return other instanceof HeadwaterTable && handle.path().equals(((HeadwaterTable) other).handle.path())
         && handle.options().equals(((HeadwaterTable) other).handle.options())
         && schema.equals(((HeadwaterTable) other).schema)
-        && Objects.equals(handle.version(), ((HeadwaterTable) other).handle.version());
+        && handle.settings().equals(((HeadwaterTable) other).handle.settings())
+        && Objects.equals(handle.state(), ((HeadwaterTable) other).handle.state());
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(handle.path(), handle.options(), handle.version());
+    return Objects.hash(handle.path(), handle.options(), handle.state());
   }
 
   @Override

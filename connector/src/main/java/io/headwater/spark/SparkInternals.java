@@ -92,9 +92,15 @@ final class SparkInternals {
    *
    * <p>Of an OR of which one side has no such form Spark makes the other side alone, and that would leave out rows
    * that match. So a predicate is only handed to it where each of its parts has one.
+   *
+   * <p>Dates and timestamps are those of {@code java.time}: {@code java.sql} counts old ones by another calendar, and
+   * moves some of them on the way.
    */
   static Filter[] v1Filters(Collection<Predicate> predicates) {
-    return PredicateUtils.toV1(predicates.stream().filter(SparkInternals::hasV1Form).toArray(Predicate[]::new));
+    SQLConf conf = Compat.conf().clone();
+    conf.setConfString("spark.sql.datetime.java8API.enabled", "true");
+    return SQLConf.withExistingConf(
+        conf, () -> PredicateUtils.toV1(predicates.stream().filter(SparkInternals::hasV1Form).toArray(Predicate[]::new)));
   }
 
   private static boolean hasV1Form(Predicate predicate) {

@@ -21,6 +21,7 @@ final class TableHandle {
 
   private final String path;
   private final Map<String, String> options;
+  private final ObjectNode session;
   private final SidecarPool.Driver driver;
   private final State state;
   private final JsonNode opened;
@@ -32,6 +33,7 @@ final class TableHandle {
   private TableHandle(String path, Map<String, String> options, SidecarPool.Driver driver) {
     this.path = path;
     this.options = options;
+    this.session = session();
     this.driver = driver;
     this.state = new State(driver);
     this.opened = openNow();
@@ -42,17 +44,23 @@ final class TableHandle {
     ObjectNode request = Json.object().put("op", "open").put("path", path);
     ObjectNode sent = request.putObject("options");
     options.forEach(sent::put);
-    SQLConf conf = Compat.conf();
-    ObjectNode session = request.putObject("session").put("time_zone", conf.sessionLocalTimeZone())
-        .put("case_sensitive", conf.caseSensitiveAnalysis());
-    ObjectNode settings = session.putObject("conf");
-    Settings.session().forEach(settings::put);
+    request.set("session", session);
     synchronized (driver) {
       JsonNode answer = driver.call(request);
       state.generation = driver.generation();
       state.handle = answer.get("handle");
       return answer;
     }
+  }
+
+  /** The session's settings, as they are now. */
+  private static ObjectNode session() {
+    SQLConf conf = Compat.conf();
+    ObjectNode session = Json.object().put("time_zone", conf.sessionLocalTimeZone())
+        .put("case_sensitive", conf.caseSensitiveAnalysis());
+    ObjectNode settings = session.putObject("conf");
+    Settings.session().forEach(settings::put);
+    return session;
   }
 
   String path() {
@@ -67,8 +75,18 @@ final class TableHandle {
     return opened;
   }
 
+  /** The session's settings that the table was opened with: some decide which rows it has. */
+  JsonNode settings() {
+    return session;
+  }
+
   String version() {
     return Json.text(opened, "version_text");
+  }
+
+  /** Tells states of the table apart, of which several may have the same version. */
+  String state() {
+    return Json.text(opened, "state");
   }
 
   /** A request about this table. Python's errors become what Spark shows to a user as they are. */
@@ -79,7 +97,7 @@ final class TableHandle {
         JsonNode answer = driver.call(request, state.generation);
         if (answer == null) {
           JsonNode again = openNow();
-          if (!java.util.Objects.equals(Json.text(again, "version_text"), version())) {
+          if (!java.util.Objects.equals(Json.text(again, "state"), state())) {
             throw new IllegalStateException(
                 path + ": the sidecar died, and the table has changed since it was loaded (" + version() + ", now "
                     + Json.text(again, "version_text") + "). Load the table again.");

@@ -92,7 +92,8 @@ final class Values {
     } else if (value instanceof Long) {
       target.put(field, (Long) value);
     } else if (value instanceof Float) {
-      target.put(field, (Float) value);
+      // Its shortest text is that of another number, once it is read as a double.
+      target.put(field, ((Float) value).doubleValue());
     } else if (value instanceof Double) {
       target.put(field, (Double) value);
     } else if (value instanceof byte[]) {
