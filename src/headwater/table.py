@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -304,6 +304,7 @@ class Scan:
     memory: str | int | None = None
     threads: int | None = None
     if_cleaned: str = "raise"
+    partitions: frozenset[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         arguments.whole_number("limit", self.limit, 0)
@@ -317,6 +318,16 @@ class Scan:
         """Only rows that match this too."""
         added = to_expression(filter)
         return replace(self, filter=added if self.filter is None else to_expression([self.filter, added]))
+
+    def within(self, partitions: Iterable[str]) -> Scan:
+        """Only these partitions, by their paths: for an engine that has chosen them by filters of its own.
+
+        >>> from headwater.demo import demo_table
+        >>> trips = open_table(demo_table("trips")).scan()
+        >>> trips.within([]).count()
+        0
+        """
+        return replace(self, partitions=frozenset(partitions))
 
     def select(self, *columns: str) -> Scan:
         """Only these columns."""
@@ -429,6 +440,7 @@ class Scan:
             schema,
             base_files_only=self.mode is ReadingMode.SNAPSHOT_READ_OPTIMIZED,
             despite_cleaning=self.if_cleaned == "best_effort",
+            only=self.partitions,
         )
         instant: Instant | None = None
         instants: tuple[Instant, ...] = ()

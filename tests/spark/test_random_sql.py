@@ -58,6 +58,14 @@ def wheres(place: Place, whole: pa.Table, prefer: list[str]) -> Iterator[tuple[s
         yield str(maker.filter()), whole.column_names if columns is None else columns
 
 
+def choices(place: Place, whole: pa.Table, partitions: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Filters that choose partitions by what Spark alone can evaluate."""
+    draw = random.Random(place.seed("choices"))
+    for asked in [partitions, *([name] for name in partitions[:2])] if partitions else []:
+        hashed = f"hash({', '.join(map(quote_name, asked))})"
+        yield f"pmod({hashed}, 3) = {draw.randint(0, 2)}", whole.column_names
+
+
 def aggregates(place: Place, whole: pa.Table, partitions: list[str]) -> Iterator[tuple[list[str], list[str]]]:
     """Groups and aggregates; what can be answered from metadata and what cannot."""
     draw = random.Random(place.seed("aggregates"))
@@ -108,7 +116,7 @@ def test_queries(place: Place, tmp_path: Path) -> None:
     prefer = ["_hoodie_record_key", "_hoodie_partition_path", *config.record_key_fields, *config.partition_fields]
     partitions = [name for name in config.partition_fields if name in whole.column_names]
     queries = []
-    for filter_, columns in wheres(place, whole, prefer):
+    for filter_, columns in [*wheres(place, whole, prefer), *choices(place, whole, partitions)]:
         selected = [quote_name(name) for name in columns]
         queries.append((filter_, lambda f, w=filter_, s=selected: f.where(w).selectExpr(*s)))
     for groups, functions in aggregates(place, whole, partitions):

@@ -93,6 +93,8 @@ class HudiFileIndex:
     despite_cleaning: bool = False
     """Where files of a range are gone: answer from those that are left, as Hudi 1.x does. Rows may then be missing,
     which is why it must be asked for."""
+    only: frozenset[str] | None = None
+    """The partitions to look at, where an engine has chosen them by what no expression of ours says."""
     report: PruningReport = field(default_factory=PruningReport, compare=False)
     known: KnownSlices = field(default_factory=KnownSlices, repr=False, compare=False)
 
@@ -121,7 +123,7 @@ class HudiFileIndex:
         for partition, changes in plan_changes(self.timeline, self.listing, instants).items():
             descriptor = self._descriptor(partition)
             self.report.partitions_total += 1
-            if _matches(descriptor, bound):
+            if (self.only is None or partition in self.only) and _matches(descriptor, bound):
                 self.report.partitions_kept += 1
                 self.report.slices_total += len(changes)
                 found.append(PartitionChanges(descriptor, tuple(instants), tuple(changes)))
@@ -272,9 +274,9 @@ class HudiFileIndex:
         for path in paths:
             if path not in known:
                 known[path] = self._descriptor(path)
-        found = [known[path] for path in paths]
+        found = [known[path] for path in paths if self.only is None or path in self.only]
         kept = found if bound is None else self._matching(found, bound)
-        self.report.partitions_total += len(found)
+        self.report.partitions_total += len(paths)
         self.report.partitions_kept += len(kept)
         return kept
 

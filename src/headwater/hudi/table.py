@@ -120,7 +120,12 @@ class HudiTable:
         return KnownSlices()
 
     def file_index(
-        self, schema: TableSchema | None = None, *, base_files_only: bool = False, despite_cleaning: bool = False
+        self,
+        schema: TableSchema | None = None,
+        *,
+        base_files_only: bool = False,
+        despite_cleaning: bool = False,
+        only: frozenset[str] | None = None,
     ) -> HudiFileIndex:
         schema = schema or self.schema
         return HudiFileIndex(
@@ -130,6 +135,7 @@ class HudiTable:
             self.metadata,
             base_files_only,
             despite_cleaning,
+            only,
             known=self._known_slices,
         )
 

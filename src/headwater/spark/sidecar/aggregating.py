@@ -138,7 +138,7 @@ def _asked(table: OpenTable, request: Mapping[str, Any]) -> tuple[AggregateSpec,
     pushed = push(table, request.get("predicates") or ())
     if any(one.kind != FULL or one.expression is None for one in pushed):
         raise NotSupported("a filter is left to Spark")
-    scan = table.scan
+    scan = table.scan_of(request.get("partitions"))
     if pushed:
         scan = scan.where(conjunction([one.expression for one in pushed if one.expression is not None]))
     return spec, scan

@@ -47,7 +47,9 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
     """The answer to `plan`."""
     pushed = push(table, request.get("predicates") or ())
     expressions = [one.expression for one in pushed if one.expression is not None]
-    scan = table.scan.where(conjunction(expressions)) if expressions else table.scan
+    scan = table.scan_of(request.get("partitions"))
+    if expressions:
+        scan = scan.where(conjunction(expressions))
     planned, reader = scan.prepare()
     decided = all(one.kind == FULL for one in pushed)
     top = first_rows(table, request["top"], planned, reader) if request.get("top") and decided else None
@@ -147,11 +149,12 @@ def _partitions(
         last = partition
         values[partition.path] = partition.as_mapping()
         known = list(partition.columns) if known is None else [name for name in known if name in partition.columns]
-    found = [
-        {"path": path, "values": {name: to_json(value) for name, value in each.items()}}
-        for path, each in values.items()
-    ]
-    return found, values, known or []
+    return [described(path, each) for path, each in values.items()], values, known or []
+
+
+def described(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A partition as the JVM is told of it, with the values that its path tells."""
+    return {"path": path, "values": {name: to_json(value) for name, value in values.items()}}
 
 
 class _Tasks:

@@ -24,7 +24,7 @@ from headwater.spark.sidecar.aggregating import plan_aggregate, run_aggregate
 from headwater.spark.sidecar.frames import Kind, Writable, write_frame
 from headwater.spark.sidecar.handles import OpenTables
 from headwater.spark.sidecar.merging import SliceScan, batches, bitmap
-from headwater.spark.sidecar.planning import plan, push
+from headwater.spark.sidecar.planning import described, plan, push
 from headwater.spark.sidecar.tables import OpenTable, location
 from headwater.spark.sidecar.task_columns import TaskColumns, slice_of
 from headwater.spark.sidecar.warehouse import list_folder
@@ -66,6 +66,7 @@ class Server:
             "open": self._open,
             "push": self._push,
             "plan": self._plan,
+            "partitions": self._partitions,
             "aggregate_plan": self._aggregate_plan,
             "release": self._release,
             "scan": self._scan,
@@ -120,6 +121,10 @@ class Server:
     def _push(self, request: Request) -> Mapping[str, Any]:
         found = push(self._tables.get(request.query["handle"]), request.query["predicates"])
         return {"classes": [one.kind for one in found]}
+
+    def _partitions(self, request: Request) -> Mapping[str, Any]:
+        table = self._tables.get(request.query["handle"])
+        return {"partitions": [described(one.path, one.as_mapping()) for one in table.partitions]}
 
     def _plan(self, request: Request) -> Mapping[str, Any]:
         return plan(self._read(request), request.query, self._version)

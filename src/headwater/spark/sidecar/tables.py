@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,10 @@ class OpenTable:
         """Everything, before filters and columns."""
         given = self.options
         return self.table.scan(as_of=given.as_of, mode=given.mode, threads=given.threads)
+
+    def scan_of(self, partitions: Sequence[str] | None) -> Scan:
+        """The same of these partitions alone, where a request names some."""
+        return self.scan if partitions is None else self.scan.within(partitions)
 
     @cached_property
     def schema(self) -> pa.Schema:

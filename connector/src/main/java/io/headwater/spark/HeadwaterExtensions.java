@@ -7,13 +7,15 @@ import scala.runtime.BoxedUnit;
 
 /**
  * {@code spark.sql.extensions=io.headwater.spark.HeadwaterExtensions}: what INSERT needs of Spark's analyzer
- * ({@link InsertRules}). Plans without a table of ours are left as they are.
+ * ({@link InsertRules}), and filters on partition columns that no scan builder is handed ({@link PartitionFilters}). Plans
+ * without a table of ours are left as they are.
  */
 public final class HeadwaterExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     Compat.injectEarly(extensions, InsertRules::new);
     extensions.injectResolutionRule(session -> new InsertRules());
+    extensions.injectOptimizerRule(session -> new PartitionFilters());
     return BoxedUnit.UNIT;
   }
 }

@@ -249,6 +249,9 @@ final class HeadwaterScanBuilder
     ArrayNode predicates = request.putArray("predicates");
     full.forEach(predicate -> predicates.add(Expressions.json(predicate)));
     partial.forEach(predicate -> predicates.add(Expressions.json(predicate)));
+    if (table.chosen() != null) {
+      table.chosen().paths.forEach(request.putArray("partitions")::add);
+    }
   }
 
   private void putOptions(ObjectNode request) {
@@ -258,7 +261,7 @@ final class HeadwaterScanBuilder
 
   @Override
   public Scan build() {
-    Pushed pushed = new Pushed(full, partial, none);
+    Pushed pushed = new Pushed(full, partial, none, table.chosen());
     if (pushedAggregate != null) {
       if (pushedAggregate.isComplete()) {
         return new HeadwaterLocalScan(table, pushedAggregate, pushed);
@@ -300,15 +303,25 @@ final class HeadwaterScanBuilder
     final List<Predicate> full;
     final List<Predicate> partial;
     final List<Predicate> none;
+    private final ChosenPartitions chosen;
 
-    Pushed(List<Predicate> full, List<Predicate> partial, List<Predicate> none) {
+    Pushed(List<Predicate> full, List<Predicate> partial, List<Predicate> none, ChosenPartitions chosen) {
       this.full = List.copyOf(full);
       this.partial = List.copyOf(partial);
       this.none = List.copyOf(none);
+      this.chosen = chosen;
     }
 
     String describe() {
-      return "fully pushed: " + full + ", partially pushed: " + partial + ", not pushed: " + none;
+      List<Object> fully = new ArrayList<>(full);
+      List<Object> partially = new ArrayList<>(partial);
+      List<Object> not = new ArrayList<>(none);
+      if (chosen != null) {
+        fully.addAll(chosen.decided);
+        partially.addAll(chosen.left);
+        not.removeIf(predicate -> chosen.left.contains(predicate.toString()));
+      }
+      return "fully pushed: " + fully + ", partially pushed: " + partially + ", not pushed: " + not;
     }
   }
 

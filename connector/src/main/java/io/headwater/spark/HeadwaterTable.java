@@ -45,6 +45,8 @@ public final class HeadwaterTable
   private final StructType schema;
   private final String[] partitionColumns;
   private final Map<String, String> properties;
+  /** The partitions to read; null for all. */
+  private final ChosenPartitions chosen;
 
   HeadwaterTable(TableHandle handle) {
     this.handle = handle;
@@ -61,14 +63,16 @@ public final class HeadwaterTable
     read.put("provider", "headwater");
     read.put("location", handle.path());
     this.properties = read;
+    this.chosen = null;
   }
 
-  private HeadwaterTable(HeadwaterTable other, StructType schema) {
+  private HeadwaterTable(HeadwaterTable other, StructType schema, ChosenPartitions chosen) {
     this.handle = other.handle;
     this.name = other.name;
     this.schema = schema;
     this.partitionColumns = other.partitionColumns;
     this.properties = other.properties;
+    this.chosen = chosen;
   }
 
   boolean hasOwnColumns() {
@@ -80,7 +84,27 @@ public final class HeadwaterTable
     return new HeadwaterTable(
         this,
         DataTypes.createStructType(
-            Arrays.stream(schema.fields()).filter(field -> !OWN_COLUMNS.contains(field.name())).toArray(StructField[]::new)));
+            Arrays.stream(schema.fields()).filter(field -> !OWN_COLUMNS.contains(field.name())).toArray(StructField[]::new)),
+        chosen);
+  }
+
+  /** The table less the partitions that are not chosen. */
+  HeadwaterTable of(ChosenPartitions more) {
+    return new HeadwaterTable(this, schema, chosen == null ? more : chosen.and(more));
+  }
+
+  boolean hasSeen(org.apache.spark.sql.catalyst.expressions.Expression filter) {
+    return chosen != null && chosen.hasSeen(filter);
+  }
+
+  ChosenPartitions chosen() {
+    return chosen;
+  }
+
+  /** Whether a query with these options reads the very table that is open. */
+  boolean isReadWith(CaseInsensitiveStringMap options) {
+    Map<String, String> given = Settings.forSidecar(options.asCaseSensitiveMap());
+    return handle.options().entrySet().containsAll(given.entrySet());
   }
 
   @Override
@@ -195,6 +219,7 @@ public final class HeadwaterTable
     return other instanceof HeadwaterTable && handle.path().equals(((HeadwaterTable) other).handle.path())
         && handle.options().equals(((HeadwaterTable) other).handle.options())
         && schema.equals(((HeadwaterTable) other).schema)
+        && Objects.equals(chosen, ((HeadwaterTable) other).chosen)
         && handle.settings().equals(((HeadwaterTable) other).handle.settings())
         && Objects.equals(handle.state(), ((HeadwaterTable) other).handle.state());
   }

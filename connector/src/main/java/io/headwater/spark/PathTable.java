@@ -38,7 +38,8 @@ final class PathTable implements SupportsRead, SupportsMetadataColumns {
     return options.asCaseSensitiveMap();
   }
 
-  private synchronized Table opened() {
+  /** The table; of Spark's Python data source where reads are to go there. */
+  synchronized Table opened() {
     if (opened == null) {
       opened = Tables.load(path, options);
     }

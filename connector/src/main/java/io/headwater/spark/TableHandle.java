@@ -25,6 +25,7 @@ final class TableHandle {
   private final SidecarPool.Driver driver;
   private final State state;
   private final JsonNode opened;
+  private JsonNode partitions;
 
   static TableHandle open(String path, Map<String, String> options) {
     return new TableHandle(path, options, SidecarPool.driver(Settings.python()));
@@ -87,6 +88,14 @@ final class TableHandle {
   /** Tells states of the table apart, of which several may have the same version. */
   String state() {
     return Json.text(opened, "state");
+  }
+
+  /** Every partition: its path, and the values that the path tells. */
+  synchronized JsonNode partitions() {
+    if (partitions == null) {
+      partitions = call(Json.object().put("op", "partitions")).path("partitions");
+    }
+    return partitions;
   }
 
   /** A request about this table. Python's errors become what Spark shows to a user as they are. */
