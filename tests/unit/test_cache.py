@@ -15,6 +15,7 @@ from headwater.errors import InvalidArgument, WrongType
 from headwater.hudi.log.format import BlockType, Header, read_block, write_block
 from headwater.hudi.merge.log_rows import LogReader
 from headwater.hudi.merge.memo import key_of_files
+from headwater.hudi.write.alter import AddColumn, DropColumn, alter_columns
 from headwater.spec.model import FileGroupId, FileSlice
 from headwater.storage import Storage
 
@@ -96,6 +97,14 @@ def test_a_write_in_between_is_seen(tmp_path: Path) -> None:
     past = found.scan(columns=["id", "x"], as_of=before).to_arrow()
     assert rows(past) == ["{'id': 'a', 'x': 1}", "{'id': 'b', 'x': 20}"]
     assert rows(found.scan(columns=["id", "x"], filter="x = 100").to_arrow()) == ["{'id': 'a', 'x': 100}"]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_another_column(tmp_path: Path) -> None:
+    found = merge_on_read(tmp_path / "t")
+    assert rows(found.scan(columns=["x"]).to_arrow()) == ["{'x': 1}", "{'x': 20}"]
+    for change in (DropColumn(("x",)), AddColumn(("x",), pa.int64())):
+        alter_columns(headwater.open(tmp_path / "t").hudi, [change])
+    assert rows(headwater.open(tmp_path / "t").scan(columns=["x"]).to_arrow()) == ["{'x': None}"] * 2
 
 
 def test_nothing_is_kept_without_a_cache_or_under_a_budget(tmp_path: Path, decoded: list[str]) -> None:

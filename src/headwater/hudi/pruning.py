@@ -1,7 +1,7 @@
 """Leaving out slices that cannot hold a matching row: by column statistics, by record key, by partition statistics.
 
 Every pass keeps a slice when in doubt. A slice with logs is judged by all its files together: each value of a merged
-row comes from one of them.
+row comes from one of them, but where a user's merger makes new ones.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.errors import UnknownMerger
 from headwater.hudi.expression_index import function_statistics, indexed_functions
 from headwater.hudi.key_filter import wanted_keys, wanted_values
+from headwater.hudi.merge.rules import merge_rules
 from headwater.hudi.metadata_table.reader import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -51,6 +53,8 @@ class SlicePruner:
     def partitions(self, found: Sequence[PartitionDescriptor], bound: Expression) -> list[PartitionDescriptor]:
         """Partitions whose statistics allow a match; their files need not even be listed otherwise."""
         if not self.newest or not self._may_use(PARTITION_STATS) or not found:
+            return list(found)
+        if self.config.is_merge_on_read and self._makes_values():
             return list(found)
         if self.config.base_format != "PARQUET":
             return list(found)  # Hudi notes statistics of Parquet base files only: the partition's cover its logs alone
@@ -133,9 +137,16 @@ class SlicePruner:
         rows of a key are only if there is one at most."""
         return self.metadata.has(RECORD_INDEX) and self.metadata.data.keys_are_unique
 
+    def _makes_values(self) -> bool:
+        """Whether merging may give values that no file has: statistics and indexes of values know nothing of them."""
+        try:
+            return merge_rules(self.config).merger is not None
+        except UnknownMerger:
+            return True  # told where a slice has logs
+
     def _keys_by_secondary(self, bound: Expression) -> list[str] | None:
         """The record keys of rows that match an equality on a column with a secondary index."""
-        if not self._may_use_record_index():
+        if not self._may_use_record_index() or (self.config.is_merge_on_read and self._makes_values()):
             return None
         for name, definition in self.metadata.definitions.items():
             fields = definition.get("sourceFields") or []
@@ -162,7 +173,11 @@ class SlicePruner:
         if not stats and not any(of_functions.values()):
             return slices
         kept = []
+        makes_values = self._makes_values()
         for slice_ in slices:
+            if makes_values and slice_.delta_files:
+                kept.append(slice_)
+                continue
             known = {column: self._of_slice(slice_, column, stats, self._convert) for column in columns}
             for function, by_file in of_functions.items():
                 convert = partial(function_statistics, function=function)

@@ -432,7 +432,11 @@ class _SliceRead:
 
     def _merge_key(self, blocks: Sequence[LogBlock], rules: MergeRules) -> Hashable:
         """All that the outcome of merging depends on, but for the columns: the base file, the blocks and the rules."""
-        table = (self.context.config.name, str(self.context.schema.arrow), repr(rules))
+        schema = self.context.schema
+        # A column that was dropped and added again has the name and the type of the old one, and none of its values:
+        # its id tells them apart. A default counts where versions fill each other's gaps.
+        columns = (str(schema.arrow), repr(schema.internal), repr(schema.defaults) if rules.partial else "")
+        table = (self.context.config.name, *columns, repr(rules))
         return (*table, *key_of_files(self.context.storage, self.slice, blocks))
 
     def _keep(self, base: BaseFile, columns: Sequence[str], rows: int) -> pa.Table | None:

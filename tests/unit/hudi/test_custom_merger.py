@@ -71,3 +71,33 @@ def test_a_registered_merger_decides_column_by_column_and_record_by_record(own_p
     assert all(len(merged[key] or "") >= len(base[key] or "") for key in both)
     # The names of this table's versions are equally long, so the base rows stay where nothing was deleted.
     assert any(merged[key] == base[key] for key in both)
+
+
+class Sum:
+    """Adds the numbers up: what a merged row has stands in no file."""
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        return newer.set_column(newer.schema.get_field_index("x"), "x", pc.add(older["x"], newer["x"]))
+
+
+def test_statistics_of_files_rule_out_no_value_that_a_merger_makes(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("x", pa.int64()), ("p", pa.string())])
+
+    def rows(ids: str, x: int) -> pa.Table:
+        count = len(ids)
+        return pa.table({"id": list(ids), "ts": [x] * count, "x": [x] * count, "p": ["p"] * count}, schema=schema)
+
+    made = headwater.create(tmp_path / "t", schema=schema, key="id", ordering="ts", partition_by="p", kind="mor")
+    made.insert(rows("abc", 5))
+    made.index.create("column_stats", "partition_stats")
+    made.upsert(rows("ab", 7))
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if "merge" not in line and "checksum" not in line]
+    custom_merge = ["hoodie.record.merge.mode=CUSTOM", f"hoodie.compaction.payload.class={PAYLOAD}"]
+    properties.write_text("\n".join([*lines, *custom_merge]) + "\n")
+    headwater.register_merger(PAYLOAD, Sum())
+    try:
+        opened = headwater.open(tmp_path / "t")
+        assert sorted(opened.scan().where("x > 10").to_arrow()["id"].to_pylist()) == ["a", "b"]
+    finally:
+        custom._REGISTERED.pop(PAYLOAD)
