@@ -37,6 +37,8 @@ from headwater.spec.statistics import ColumnStatistics
 
 # A float that became a double went through its text: the two differ by less than this part of the value.
 _FLOAT_ERROR = 2e-7
+# Kinds of index for which a key is one record in each partition.
+_BY_PARTITION = ("SIMPLE", "BLOOM", "BUCKET")
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,11 @@ class SlicePruner:
     def _may_use_record_index(self) -> bool:
         """The index knows one place for each key (and partition, where it is kept by partition): it tells where all
         rows of a key are only if there is one at most."""
-        return self.metadata.has(RECORD_INDEX) and self.metadata.data.keys_are_unique
+        if not self.metadata.has(RECORD_INDEX) or not self.metadata.data.keys_are_unique:
+            return False
+        # Writers that look for a key in its own partition alone, as such a table tells them to, store it in several.
+        kind = self.config.properties.get("hoodie.index.type", "").strip().upper()
+        return kind not in _BY_PARTITION or not self.config.partition_fields or self.metadata.index_is_partitioned
 
     def _makes_values(self) -> bool:
         """Whether merging may give values that no file has: statistics and indexes of values know nothing of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -73,3 +74,12 @@ def test_bounds_that_java_may_have_ordered_otherwise_are_not_trusted(
     schema = replace(opened.hudi.schema, arrow=pa.schema([("v", kind)]))
     pruner = SlicePruner(opened.hudi.config, schema, metadata, True)
     assert (pruner._convert(ColumnStats("f", "v", low, high, 4, 0, 8, 8)) is not None) == is_trusted
+
+
+def test_an_index_that_knows_one_place_is_not_asked_where_keys_are_unique_by_partition_alone(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string())])
+    made = headwater.create(tmp_path / "t", schema=schema, key="id", partition_by="p", index="bloom")
+    made.upsert(pa.table({"id": ["1", "2"], "p": ["a", "a"]}, schema=schema))
+    made.index.create("record_index")
+    made.upsert(pa.table({"id": ["1"], "p": ["b"]}, schema=schema))
+    assert sorted(made.scan(filter="id = '1'").to_arrow()["p"].to_pylist()) == ["a", "b"]
