@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
-from headwater.errors import InstantNotFound
+from headwater.errors import InstantNotFound, MissingFile
 from headwater.hudi.changes_plan import plan_changes
+from headwater.hudi.cleaned import restored, taken_by_versions, taken_since
 from headwater.hudi.keys import describe_partition
 from headwater.hudi.listing import Listing
 from headwater.hudi.metadata_table.reader import MetadataTable
@@ -176,9 +177,21 @@ class HudiFileIndex:
         """Partition → its newest slices at an instant; those that are not known yet are listed."""
         known = self.known.at(end, self.base_files_only)
         listed = self.listing.files_of([partition for partition in partitions if partition not in known])
+        since = taken_since(self.timeline, listed)
+        taken = {} if end is None or self.despite_cleaning else taken_by_versions(self.timeline)
         made: dict[str, tuple[FileSlice, ...]] = {}
         for partition, files in listed.items():
             slices = self._latest(build_groups(partition, files, horizon))
+            if self._lacks(partition, files, since.get(partition), slices, horizon):
+                raise MissingFile(
+                    f"{self.timeline.storage.uri}: files of partition {partition!r} were cleaned since the table was "
+                    "opened; open it again"
+                )
+            if self._lacks(partition, files, taken.get(partition), slices, horizon):
+                raise InstantNotFound(
+                    f"{self.timeline.storage.uri}: files of partition {partition!r} that the table had at "
+                    f"{'' if end is None else end.requested_at} were cleaned; read a later instant"
+                )
             if end is not None and self.timeline.config.version < 8:
                 # A log file of 0.x takes the blocks of several commits.
                 slices = [replace(slice_, as_of=end.requested_at) for slice_ in slices]
@@ -186,6 +199,21 @@ class HudiFileIndex:
         found = {partition: known[partition] if partition in known else made[partition] for partition in partitions}
         self.known.learn(end, self.base_files_only, made)
         return found
+
+    def _lacks(
+        self,
+        partition: str,
+        files: Sequence[ListedFile],
+        taken: Collection[str] | None,
+        slices: Sequence[FileSlice],
+        horizon: Horizon,
+    ) -> bool:
+        """Whether the slices would be others if the cleaner had taken no files."""
+        whole = restored(files, taken)
+        if not whole:
+            return False
+        expected = self._latest(build_groups(partition, whole, horizon))
+        return [slice_.paths for slice_ in expected] != [slice_.paths for slice_ in slices]
 
     def _pruner(self, *, newest: bool) -> SlicePruner | None:
         if self.metadata is None:

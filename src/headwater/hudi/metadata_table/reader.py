@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import CorruptFile
+from headwater.errors import CorruptFile, MissingFile
+from headwater.hudi.cleaned import restored, taken_since
 from headwater.hudi.hfile import BytesSource, HFileReader, StorageSource
 from headwater.hudi.index import hashing
 from headwater.hudi.keys import unescape
@@ -259,10 +260,20 @@ class MetadataTable:
         if groups is None:
             entries = self.storage.list(partition)
             files = [ListedFile(entry.name, entry.size) for entry in entries if not entry.is_directory]
-            built = build_groups(partition, files, Horizon(self.timeline))
-            groups = [_FileGroup(self, slice_) for group in built if (slice_ := group.latest()) is not None]
+            slices = self._newest(partition, files)
+            taken = taken_since(self.timeline, {partition: files}).get(partition)
+            if (whole := restored(files, taken)) and self._newest(partition, whole) != slices:
+                raise MissingFile(
+                    f"{self.storage.describe(partition)}: files of the metadata table were cleaned since the table was "
+                    "opened; open it again"
+                )
+            groups = [_FileGroup(self, slice_) for slice_ in slices]
             self._groups[partition] = groups
         return groups
+
+    def _newest(self, partition: str, files: Sequence[ListedFile]) -> list[FileSlice]:
+        built = build_groups(partition, files, Horizon(self.timeline))
+        return [slice_ for group in built if (slice_ := group.latest()) is not None]
 
     def counts(self, instant: str) -> bool:
         """Whether a block of the metadata table counts.

@@ -1,0 +1,85 @@
+"""Reads of states whose files the cleaner took: an error, and never the rows of what is left (reader-spec R5, R10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import headwater
+from headwater.errors import InstantNotFound, MissingFile
+from headwater.hudi.metadata_table.plans import clean_metadata, clean_plan
+from headwater.hudi.write.clock import next_time
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("p", pa.string())])
+
+
+def rows(ids: str, ts: int) -> pa.Table:
+    partitions = ["a" if letter < "m" else "z" for letter in ids]
+    return pa.table({"id": list(ids), "ts": [ts] * len(ids), "p": partitions}, schema=SCHEMA)
+
+
+def make(path: Path, version: int) -> headwater.Table:
+    made = headwater.create(path, schema=SCHEMA, key="id", ordering="ts", partition_by="p", version=version)
+    made.insert(rows("abyz", 1))
+    return made
+
+
+def clean(path: Path, partition: str, *, keep: int, by_commits: bool = False, ends: bool = True) -> None:
+    """Take all but the newest versions of a partition's file group, as Hudi's cleaner does."""
+    opened = headwater.open(path).hudi
+    files = sorted((path / partition).glob("*.parquet"), key=lambda file: file.name.rsplit("_", 1)[-1])
+    names = [file.name for file in files[: len(files) - keep]]
+    time, retained = next_time(opened.timeline), opened.timeline.commits[-1].requested_at if by_commits else ""
+    folder = path / opened.config.timeline_folder
+    (folder / f"{time}.clean.requested").write_bytes(clean_plan({partition: names}, retained=retained, root=str(path)))
+    (folder / f"{time}.clean.inflight").write_bytes(b"")
+    if ends:
+        name = f"{time}.clean" if opened.config.layout < 2 else f"{time}_{time}.clean"
+        (folder / name).write_bytes(clean_metadata({partition: names}, instant=time, retained=retained))
+    for one in names:
+        (path / partition / one).unlink()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("by_commits", [True, False])
+def test_an_open_table_does_not_pass_over_groups_that_were_cleaned(
+    tmp_path: Path, version: int, ends: bool, by_commits: bool
+) -> None:
+    made = make(tmp_path / "t", version)
+    old, older = headwater.open(tmp_path / "t"), headwater.open(tmp_path / "t")
+    made.upsert(rows("ab", 2))
+    assert older.scan().count() == 4
+    clean(tmp_path / "t", "a", keep=1, by_commits=by_commits, ends=ends)
+    with pytest.raises(MissingFile, match="cleaned since the table was opened"):
+        old.scan().count()
+    assert old.scan(filter="p = 'z'").count() == 2
+    assert headwater.open(tmp_path / "t").scan().count() == 4
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_time_travel_does_not_pass_over_what_was_cleaned_by_file_versions(tmp_path: Path, version: int) -> None:
+    made = make(tmp_path / "t", version)
+    made.upsert(rows("ab", 2))
+    made.upsert(rows("a", 3))
+    made.upsert(rows("y", 4))
+    clean(tmp_path / "t", "a", keep=2)
+    opened = headwater.open(tmp_path / "t")
+    first, second, third, _ = [commit.requested_at for commit in opened.hudi.timeline.commits]
+    with pytest.raises(InstantNotFound, match=f"'a' that the table had at {first} were cleaned"):
+        opened.scan(as_of=first).count()
+    assert opened.scan(as_of=first, filter="p = 'z'").count() == 2
+    assert [opened.scan(as_of=one).count() for one in (second, third)] == [4, 4]
+
+
+def test_a_metadata_table_does_not_pass_over_what_was_cleaned_of_it(tmp_path: Path) -> None:
+    made = make(tmp_path / "t", 9)
+    made.index.create("files")
+    old = headwater.open(tmp_path / "t")
+    assert old.hudi.metadata is not None
+    for number in range(31):
+        made.upsert(rows("z", number + 2))
+    with pytest.raises(MissingFile, match="metadata table were cleaned"):
+        old.scan().count()
