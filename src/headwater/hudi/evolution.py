@@ -28,6 +28,8 @@ def conform(table: pa.Table, target: pa.Schema, renames: Renames | None = None) 
     """
     if table.schema.equals(target):
         return table
+    if not len(target):
+        return table.select([])  # made of no arrays, it would have no rows
     renames = renames or {}
     columns = []
     for field in target:

@@ -324,7 +324,9 @@ class HudiFileIndex:
             matches = evaluate(conjunction(certain), table).to_pylist()
             found = [descriptor for descriptor, match in zip(found, matches, strict=True) if match]
             parts = tuple(part for part in parts if part not in certain)
-        open_ones = [part for part in parts if columns(part) & set(self.timeline.config.partition_fields)]
+        fields = set(self.timeline.config.partition_fields)
+        # What names no column is the same for all: false, or unknown as `x <> NULL` is.
+        open_ones = [part for part in parts if not columns(part) or columns(part) & fields]
         return [d for d in found if _matches(d, conjunction(open_ones))] if open_ones else found
 
     @cached_property

@@ -138,3 +138,30 @@ def test_a_small_budget_changes_no_row(table: suites.FixtureTable) -> None:
     tight = replace(scan, reader=scan.reader.within(2000))
     answer["scan"] = base64.b64encode(tight.to_bytes(VERSION)).decode()
     assert counted(rows_of(answer)) == counted(_as_spark(found.scan.to_arrow(), scan.schema))
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path) -> Path:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string())])
+    made = headwater.create(tmp_path / "t", schema=schema, key="id", partition_by="p")
+    made.upsert(pa.table({"id": ["1", "2"], "p": ["a", "a"]}, schema=schema))
+    return tmp_path / "t"
+
+
+def test_positions_beside_nothing_but_what_the_path_tells(partitioned: Path) -> None:
+    """The file is read for no column, and its rows count all the same."""
+    found = opened(partitioned, reader="merge")
+    wanted = to_spark(pa.schema([found.schema.field("p")]))
+    got = rows_of(plan(found, {"read_schema": wanted, "metadata_columns": ["_pos"]}, VERSION))
+    assert got.to_pylist() == [{"p": "a", "_pos": 0}, {"p": "a", "_pos": 1}]
+
+
+def test_a_filter_that_nothing_can_match_plans_nothing(partitioned: Path) -> None:
+    """Partition columns decide what is left of it, so Spark does not look again."""
+    found = opened(partitioned)
+    unknown = {"op": "<>", "args": [{"col": ["id"]}, {"lit": None, "type": "string"}]}
+    known = {"op": "=", "args": [{"col": ["p"]}, {"lit": "a", "type": "string"}]}
+    predicates = [{"op": "AND", "args": [unknown, known]}]
+    assert [one.kind for one in push(found, predicates)] == [FULL]
+    answer = plan(found, {"read_schema": to_spark(found.schema), "predicates": predicates}, VERSION)
+    assert len(answer["tasks"]) == 0
