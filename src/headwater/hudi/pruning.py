@@ -137,7 +137,7 @@ class SlicePruner:
     def _may_use_record_index(self) -> bool:
         """The index knows one place for each key (and partition, where it is kept by partition): it tells where all
         rows of a key are only if there is one at most."""
-        if not self.metadata.has(RECORD_INDEX) or not self.metadata.data.keys_are_unique:
+        if not self.metadata.has_files(RECORD_INDEX) or not self.metadata.data.keys_are_unique:
             return False
         # Writers that look for a key in its own partition alone, as such a table tells them to, store it in several.
         kind = self.config.properties.get("hoodie.index.type", "").strip().upper()
@@ -159,7 +159,7 @@ class SlicePruner:
             if definition.get("indexType") != "secondary_index" or len(fields) != 1 or not self._may_use(name):
                 continue
             values = wanted_values(bound, str(fields[0]))
-            if values is not None:
+            if values is not None and self.metadata.has_files(name):
                 keys = self.metadata.secondary_keys(name, values)
                 self._note(f"secondary index {name}", keys, keys, counted(len(values), "values"), "keys")
                 return keys

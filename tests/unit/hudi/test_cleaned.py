@@ -1,4 +1,7 @@
-"""Reads of states whose files the cleaner took: an error, and never the rows of what is left (reader-spec R5, R10)."""
+"""Tables that were opened before their files or indexes went, and time travel: an error and never some of the rows.
+
+Reader-spec R1, R5 and R10.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def rows(ids: str, ts: int) -> pa.Table:
 
 def make(path: Path, version: int) -> headwater.Table:
     made = headwater.create(path, schema=SCHEMA, key="id", ordering="ts", partition_by="p", version=version)
-    made.insert(rows("abyz", 1))
+    made.upsert(rows("abyz", 1))
     return made
 
 
@@ -83,3 +86,29 @@ def test_a_metadata_table_does_not_pass_over_what_was_cleaned_of_it(tmp_path: Pa
         made.upsert(rows("z", number + 2))
     with pytest.raises(MissingFile, match="metadata table were cleaned"):
         old.scan().count()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_an_open_table_asks_its_indexes_for_its_own_state(tmp_path: Path, version: int) -> None:
+    made = headwater.create(
+        tmp_path / "t", schema=SCHEMA, key="id", ordering="ts", partition_by="p", version=version, index="global_bloom"
+    )
+    made.upsert(rows("abyz", 1))
+    made.index.create("record_index", "column_stats")
+    old = headwater.open(tmp_path / "t")
+    made.upsert(rows("a", 2).set_column(2, "p", pa.array(["z"])))
+    assert made.scan(filter="id = 'a'").to_arrow()["p"].to_pylist() == ["z"]
+    assert old.scan(filter="id = 'a'").to_arrow()["p"].to_pylist() == ["a"]
+    assert old.scan(filter="ts = 1").count() == 4
+
+
+def test_an_open_table_does_not_ask_an_index_that_was_dropped(tmp_path: Path) -> None:
+    made = make(tmp_path / "t", 9)
+    made.index.create("record_index")
+    old, older = headwater.open(tmp_path / "t"), headwater.open(tmp_path / "t")
+    assert older.hudi.metadata is not None
+    made.index.drop("record_index")
+    assert old.scan(filter="id = 'a'").count() == 1
+    made.index.drop()
+    with pytest.raises(MissingFile, match="dropped since the table was opened"):
+        older.scan().count()

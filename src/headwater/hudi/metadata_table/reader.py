@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -69,7 +69,7 @@ class MetadataTable:
             return None
         storage = data.storage.child(FOLDER)
         config = load_config(storage)
-        return cls(storage, config, load_timeline(storage, config), data)
+        return cls(storage, config, _as_known(load_timeline(storage, config), data), data)
 
     @cached_property
     def is_current(self) -> bool:
@@ -123,6 +123,10 @@ class MetadataTable:
     def has(self, partition: str) -> bool:
         """Whether an index is complete and may be used."""
         return partition in self.data.config.metadata_partitions
+
+    def has_files(self, partition: str) -> bool:
+        """Whether an index is there still: one that was dropped since the table was opened would know no key at all."""
+        return self.has(partition) and bool(self._all_groups(partition))
 
     def partitions(self) -> list[str]:
         """Every partition of the data table, sorted; the empty path for a table without partitions."""
@@ -267,6 +271,11 @@ class MetadataTable:
                     f"{self.storage.describe(partition)}: files of the metadata table were cleaned since the table was "
                     "opened; open it again"
                 )
+            if not slices and partition == FILES:
+                raise MissingFile(
+                    f"{self.storage.describe(partition)}: the metadata table was dropped since the table was opened; "
+                    "open it again"
+                )
             groups = [_FileGroup(self, slice_) for slice_ in slices]
             self._groups[partition] = groups
         return groups
@@ -281,6 +290,17 @@ class MetadataTable:
         The metadata table commits before the data table does: what is still pending there has not happened.
         """
         return self.timeline.is_committed(instant) and not self.data.is_pending(instant[:17])
+
+
+def _as_known(timeline: HudiTimeline, data: HudiTimeline) -> HudiTimeline:
+    """The timeline of a metadata table less what was written to it since that of the data table was loaded.
+
+    An index tells where rows are now: those of the state that is read may have been elsewhere.
+    """
+    newest = max((max(i.requested_at, i.completed_at or "") for i in data.instants), default="")
+    # Old tables have times without milliseconds; the metadata table adds digits of its own.
+    known = tuple(i for i in timeline.instants if not newest or i.requested_at[:17] <= newest.ljust(17, "9"))
+    return timeline if len(known) == len(timeline.instants) else replace(timeline, instants=known)
 
 
 @dataclass(frozen=True)
