@@ -31,7 +31,7 @@ from headwater.hudi.metadata_table.records import (
 )
 from headwater.hudi.properties import META_FOLDER, TableConfig, load_config
 from headwater.hudi.timeline import HudiTimeline, load_timeline
-from headwater.hudi.timeline.instants import WRITE_ACTIONS
+from headwater.hudi.timeline.instants import DELTA_COMMIT, LOG_COMPACTION, WRITE_ACTIONS
 from headwater.hudi.view import Horizon, ListedFile, build_groups
 from headwater.spec.model import FileSlice, Instant
 from headwater.storage import Storage
@@ -297,10 +297,19 @@ def _as_known(timeline: HudiTimeline, data: HudiTimeline) -> HudiTimeline:
 
     An index tells where rows are now: those of the state that is read may have been elsewhere.
     """
-    newest = max((max(i.requested_at, i.completed_at or "") for i in data.instants), default="")
-    # Old tables have times without milliseconds; the metadata table adds digits of its own.
-    known = tuple(i for i in timeline.instants if not newest or i.requested_at[:17] <= newest.ljust(17, "9"))
-    return timeline if len(known) == len(timeline.instants) else replace(timeline, instants=known)
+    newest = max((max(i.requested_at, i.completed_at or "") for i in data.instants), default="9")
+
+    def is_late(instant: Instant) -> bool:
+        """Whether it is a write that came with one to the data table; services have times of their own."""
+        if instant.action != DELTA_COMMIT or any(f.action == LOG_COMPACTION for f in timeline.files[instant].values()):
+            return False
+        # Old tables have times without milliseconds; the metadata table adds digits of its own.
+        return instant.requested_at[:17] > newest.ljust(17, "9")
+
+    first = min((instant.requested_at for instant in timeline.instants if is_late(instant)), default=None)
+    if first is None:
+        return timeline
+    return replace(timeline, instants=tuple(i for i in timeline.instants if i.requested_at < first))
 
 
 @dataclass(frozen=True)
