@@ -75,7 +75,7 @@ class SlicePruner:
                 column: converted
                 for column in columns
                 if (stat := stats.get((descriptor.path, column))) is not None
-                and (converted := _of_partition(self._convert(stat))) is not None
+                and (converted := _of_partition(self._convert(stat, united=True))) is not None
             }
             for function, by_path in of_functions.items():
                 stat = by_path.get((descriptor.path, ".".join(function.path)))
@@ -210,13 +210,15 @@ class SlicePruner:
             merged = converted if merged is None else merged.merge(converted)
         return merged
 
-    def _convert(self, stat: ColumnStats) -> ColumnStatistics | None:
+    def _convert(self, stat: ColumnStats, *, united: bool = False) -> ColumnStatistics | None:
+        """What a record tells of its column; `united` where it is about several files."""
         kind = _type_at(self.schema.arrow, stat.column)
         if kind is None:
             return None
         empty = stat.null_count is not None and stat.null_count == stat.value_count
-        if empty and not _always_has_statistics(kind):
-            # Hudi counts every row as null where a column chunk has no statistics at all.
+        if not _always_has_statistics(kind) and (empty or (stat.null_count != 0 and _may_hide(kind, stat, united))):
+            # Hudi counts every row as null where a column chunk has no statistics at all. So the bounds may be those
+            # of other row groups or files alone.
             return None
         low, high = _bound(stat.min, kind), _bound(stat.max, kind)
         if not empty and (low is None or high is None):
@@ -240,6 +242,14 @@ def _always_has_statistics(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
     )
+
+
+def _may_hide(kind: pa.DataType, stat: ColumnStats, united: bool) -> bool:
+    """Whether what counts as null may be values: those of a row group whose texts are too long for statistics, or of a
+    file with INT96 times beside others. Of log files Hudi looks at the records themselves."""
+    if pa.types.is_decimal(kind):
+        return False
+    return united or (not pa.types.is_timestamp(kind) and not stat.file.startswith("."))
 
 
 def _on(columns: Iterable[str], functions: Mapping[BoundFunction, str]) -> str:

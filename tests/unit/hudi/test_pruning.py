@@ -54,6 +54,30 @@ def test_text_that_counts_as_null_throughout_may_have_no_statistics(kind: pa.Dat
 
 
 @pytest.mark.parametrize(
+    ("file", "nulls", "united", "is_trusted"),
+    [
+        ("f_0_1.parquet", 0, False, True),
+        ("f_0_1.parquet", 1, False, False),
+        ("f_0_1.parquet", None, False, False),
+        (".f_1.log.1_0-0-0", 1, False, True),
+        ("", 0, True, True),
+        ("", 1, True, False),
+    ],
+)
+def test_bounds_of_text_beside_nulls_may_be_those_of_other_row_groups(
+    file: str, nulls: int | None, united: bool, is_trusted: bool
+) -> None:
+    """Rows of a row group whose texts are too long for statistics count as nulls, and its bounds not at all."""
+    opened = headwater.open(table("generated", STATISTICS[0]).path())
+    column = next(f.name for f in opened.schema if pa.types.is_string(f.type) and not f.name.startswith("_"))
+    metadata = opened.hudi.metadata
+    assert metadata is not None
+    pruner = SlicePruner(opened.hudi.config, opened.hudi.schema, metadata, True)
+    stats = ColumnStats(file, column, "a", "b", 4, nulls, 8, 8)
+    assert (pruner._convert(stats, united=united) is not None) == is_trusted
+
+
+@pytest.mark.parametrize(
     ("kind", "low", "high", "is_trusted"),
     [
         (pa.binary(), b"a", b"b", False),
