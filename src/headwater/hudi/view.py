@@ -9,9 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from headwater.errors import UnsupportedTable
 from headwater.hudi.file_names import LogFileName, parse_base_file, parse_log_file
 from headwater.hudi.timeline import HudiTimeline
 from headwater.spec.model import FileGroup, FileGroupId, FileRef, FileSlice, Instant
+
+# What Hudi's metadata adds to the name of a file that keeps the one it had.
+_EXTERNAL = "_hudiext"
 
 
 class ListedFile(NamedTuple):
@@ -78,6 +82,11 @@ def build_groups(partition: str, files: Iterable[ListedFile], horizon: Horizon) 
             bases.setdefault(base.file_id, []).append((base.instant, base.write_token, FileRef(prefix + name, size)))
             continue
         log = parse_log_file(name)
+        if log is None and name.endswith(_EXTERNAL):
+            raise UnsupportedTable(
+                f"{timeline.storage.uri}: {prefix}{name} is a file that another table format's writer named (as Apache "
+                "XTable registers them with Hudi), which this reader does not know: open the table in its own format"
+            )
         if log is not None and not log.is_cdc:
             logs.setdefault(log.file_id, []).append((log, FileRef(prefix + name, size)))
     groups: list[FileGroup] = []

@@ -26,6 +26,7 @@ from headwater.errors import (
     UnknownMerger,
     UnsupportedTable,
 )
+from headwater.hudi.view import Horizon, ListedFile, build_groups
 from headwater.spec import Instant, InstantState
 
 META = tuple(f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name"))
@@ -475,3 +476,10 @@ def test_a_corrupt_block_is_passed_over_and_reported(name: str, caplog: pytest.L
     assert len(read.warnings) == 1
     assert "CORRUPT block" in read.warnings[0]
     assert read.warnings[0] in caplog.text
+
+
+def test_files_that_another_format_named_are_told() -> None:
+    """Apache XTable registers files with Hudi's metadata under names of their own: none of them would be read."""
+    made = opened("mrg_event_cow_v9_120")
+    with pytest.raises(UnsupportedTable, match="XTable"):
+        build_groups("p", [ListedFile("part-0.parquet_20260101000000000_hudiext", 9)], Horizon(made.hudi.timeline))
