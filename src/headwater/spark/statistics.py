@@ -27,7 +27,8 @@ _MOST_FOOTERS = 256
 # So many footers are opened for their number of rows; the size of small files says little.
 _FEW = 16
 _SMALLEST = 1
-_ROW_WITHOUT_COLUMNS = 8
+# To Spark a row is this at least, however well its column is compressed: a side of a join is sent to all tasks by it.
+_ROW = 8
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ def estimate(
     size = sum(bases) + logs
     if sizes is not None:
         size = int((sizes.content(bases) + logs) * sizes.largest.share(columns))
-    if not columns:
-        size = min(size, (rows or 0) * _ROW_WITHOUT_COLUMNS) or size
+    least = (rows or 0) * _ROW
+    size = max(size, least) if columns else least or size
     found = _columns(slices, known, columns) | _of_partitions(slices, partitions or {}, columns)
     return {"bytes": max(size, _SMALLEST), "rows": rows, "columns": found}
 

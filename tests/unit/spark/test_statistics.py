@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.fixtures.suites import FixtureTable, tables
@@ -118,6 +120,16 @@ def test_bytes_are_those_of_rows() -> None:
         found = estimated(table)
         if found["rows"] is not None and found["rows"] < 100:
             assert 50 * found["rows"] <= found["bytes"] < 100_000, table.name
+
+
+def test_rows_of_few_bytes_are_not_taken_for_few_rows(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    table = headwater.create(tmp_path / "t", schema=schema, key="id")
+    table.bulk_insert(pa.table({"id": range(100_000), "city": ["oslo"] * 100_000}, schema=schema))
+    opened = OpenTable(headwater.open(tmp_path / "t"), ReadOptions())
+    for columns in (["city"], []):
+        asked = {"read_schema": to_spark(pa.schema([schema.field(name) for name in columns]))}
+        assert 800_000 <= plan(opened, asked, "0")["statistics"]["bytes"] < 2_000_000, columns
 
 
 def test_rows_of_logs_without_a_base_file_are_estimated() -> None:
