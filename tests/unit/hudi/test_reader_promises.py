@@ -483,3 +483,18 @@ def test_files_that_another_format_named_are_told() -> None:
     made = opened("mrg_event_cow_v9_120")
     with pytest.raises(UnsupportedTable, match="XTable"):
         build_groups("p", [ListedFile("part-0.parquet_20260101000000000_hudiext", 9)], Horizon(made.hudi.timeline))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_archived_commits_count_where_all_others_have_savepoints(tmp_path: Path, version: int) -> None:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string())])
+    made = headwater.create(tmp_path / "t", schema=schema, key="id", partition_by="p", version=version)
+    for name in "abc":
+        made.upsert(pa.table({"id": [name], "p": [name]}, schema=schema))
+    folder = tmp_path / "t" / made.hudi.config.timeline_folder
+    first, *others = times(made)
+    for file in folder.glob(f"{first}*"):
+        file.unlink()
+    for instant in others:
+        (folder / (f"{instant}.savepoint" if version < 8 else f"{instant}_{instant}.savepoint")).write_bytes(b"")
+    assert headwater.open(tmp_path / "t").scan().count() == 3

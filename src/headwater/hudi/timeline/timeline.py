@@ -102,9 +102,11 @@ class HudiTimeline:
         """What was asked for before this is history: it was completed, then archived.
 
         Savepoints keep their commit in the active timeline while its neighbours are archived, so they do not count.
+        Where each commit has one, the newest is the end of what may be archived.
         """
         kept = {i.requested_at for i in self.instants if i.action == SAVEPOINT}
-        return next((i.requested_at for i in self.commits if i.requested_at not in kept), None)
+        newest = self.commits[-1].requested_at if self.commits else None
+        return next((i.requested_at for i in self.commits if i.requested_at not in kept), newest)
 
     def is_committed(self, requested_at: str) -> bool:
         """Whether files of this instant may be read: completed, or archived."""
