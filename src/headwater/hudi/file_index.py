@@ -178,7 +178,8 @@ class HudiFileIndex:
         known = self.known.at(end, self.base_files_only)
         listed = self.listing.files_of([partition for partition in partitions if partition not in known])
         since = taken_since(self.timeline, listed)
-        taken = {} if end is None or self.despite_cleaning else taken_by_versions(self.timeline)
+        by_versions = listed and end is not None and not self.despite_cleaning
+        taken = taken_by_versions(self.timeline) if by_versions else {}
         made: dict[str, tuple[FileSlice, ...]] = {}
         for partition, files in listed.items():
             slices = self._latest(build_groups(partition, files, horizon))
