@@ -433,8 +433,7 @@ class _SliceRead:
     def _merge_key(self, blocks: Sequence[LogBlock], rules: MergeRules) -> Hashable:
         """All that the outcome of merging depends on, but for the columns: the base file, the blocks and the rules."""
         schema = self.context.schema
-        # A column that was dropped and added again has the name and the type of the old one, and none of its values:
-        # its id tells them apart. A default counts where versions fill each other's gaps.
+        # Of columns that were dropped and added again only the ids tell that they are others.
         columns = (str(schema.arrow), repr(schema.internal), repr(schema.defaults) if rules.partial else "")
         table = (self.context.config.name, *columns, repr(rules))
         return (*table, *key_of_files(self.context.storage, self.slice, blocks))
