@@ -55,7 +55,7 @@ class IndexChecks:
     def run(self, folders: FolderListing) -> None:
         where = "metadata table"
         try:
-            metadata = MetadataTable.open(self.hudi.timeline)
+            metadata = MetadataTable.open(self.hudi.timeline, as_known=False)
             if metadata is None:
                 return
             if not metadata.is_current:

@@ -63,13 +63,17 @@ class MetadataTable:
     _groups: dict[str, list[_FileGroup]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def open(cls, data: HudiTimeline) -> MetadataTable | None:
-        """None where the table has none, or has one that its properties do not call ready."""
+    def open(cls, data: HudiTimeline, *, as_known: bool = True) -> MetadataTable | None:
+        """None where the table has none, or has one that its properties do not call ready.
+
+        It is given as the data table's timeline knows it, unless that is what is to be checked.
+        """
         if FILES not in data.config.metadata_partitions or data.storage.find(FOLDER) is None:
             return None
         storage = data.storage.child(FOLDER)
         config = load_config(storage)
-        return cls(storage, config, _as_known(load_timeline(storage, config), data), data)
+        timeline = load_timeline(storage, config)
+        return cls(storage, config, _as_known(timeline, data) if as_known else timeline, data)
 
     @cached_property
     def is_current(self) -> bool:
