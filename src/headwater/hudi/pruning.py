@@ -7,6 +7,7 @@ row comes from one of them, but where a user's merger makes new ones.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -37,6 +38,7 @@ from headwater.spec.statistics import ColumnStatistics
 
 # A float that became a double went through its text: the two differ by less than this part of the value.
 _FLOAT_ERROR = 2e-7
+_NUMBER = re.compile(r"-?(\d+(\.\d+)?(E-?\d+)?|Infinity|NaN)")
 # Kinds of index for which a key is one record in each partition.
 _BY_PARTITION = ("SIMPLE", "BLOOM", "BUCKET")
 
@@ -222,6 +224,9 @@ class SlicePruner:
             return None
         low, high = _bound(stat.min, kind), _bound(stat.max, kind)
         if not empty and (low is None or high is None):
+            return None
+        if united and any(isinstance(bound, str) and _NUMBER.fullmatch(bound) for bound in (low, high)):
+            # Of files from before a number became text Hudi unites the bounds as texts: '5' is not in '1' to '10'.
             return None
         if isinstance(low, float) and isinstance(high, float):
             if low <= 0 <= high:

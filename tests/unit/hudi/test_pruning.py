@@ -54,6 +54,22 @@ def test_text_that_counts_as_null_throughout_may_have_no_statistics(kind: pa.Dat
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "is_trusted"),
+    [("1", "10", False), ("", "-2.5E-7", False), ("NaN", "a", False), ("2026-01-01", "2026-01-31", True)],
+)
+def test_texts_of_numbers_do_not_bound_a_partition(low: str, high: str, is_trusted: bool) -> None:
+    """They may be the bounds of files that were written when the column was a number, as texts: not in their order."""
+    opened = headwater.open(table("generated", STATISTICS[0]).path())
+    column = next(f.name for f in opened.schema if pa.types.is_string(f.type) and not f.name.startswith("_"))
+    metadata = opened.hudi.metadata
+    assert metadata is not None
+    pruner = SlicePruner(opened.hudi.config, opened.hudi.schema, metadata, True)
+    stats = ColumnStats("p", column, low, high, 4, 0, 8, 8)
+    assert (pruner._convert(stats, united=True) is not None) == is_trusted
+    assert pruner._convert(stats) is not None
+
+
+@pytest.mark.parametrize(
     ("file", "nulls", "united", "is_trusted"),
     [
         ("f_0_1.parquet", 0, False, True),
