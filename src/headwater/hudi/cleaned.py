@@ -46,7 +46,7 @@ def restored(files: Sequence[ListedFile], taken: Collection[str] | None) -> list
 
 def _is_newer(name: str, newest: str) -> bool:
     """Whether a base file was written later; logs replace no file that is cleaned."""
-    return not name.startswith(".") and newest < name.rpartition("_")[2] < ":"
+    return not name.startswith(".") and newest < name.rpartition("_")[2].partition(".")[0] < ":"
 
 
 def _record(timeline: HudiTimeline, clean: Instant) -> Mapping[str, Any]:

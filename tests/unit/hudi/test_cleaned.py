@@ -5,6 +5,7 @@ Reader-spec R1, R5 and R10.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 import headwater
 from headwater.errors import InstantNotFound, MissingFile
+from headwater.hudi import cleaned
 from headwater.hudi.metadata_table.plans import clean_metadata, clean_plan
 from headwater.hudi.write.clock import next_time
 
@@ -112,3 +114,17 @@ def test_an_open_table_does_not_ask_an_index_that_was_dropped(tmp_path: Path) ->
     made.index.drop()
     with pytest.raises(MissingFile, match="dropped since the table was opened"):
         older.scan().count()
+
+
+def test_a_table_that_is_as_it_was_opened_is_not_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path / "t", 9)
+    opened = headwater.open(tmp_path / "t")
+    monkeypatch.setattr(cleaned, "load_timeline", lambda *given: pytest.fail("the timeline is listed again"))
+    assert opened.scan().count() == 4
+    monkeypatch.undo()
+    made.upsert(rows("b", 2))
+    monkeypatch.setattr(cleaned, "load_timeline", lambda *given: pytest.fail("it is"))
+    with pytest.raises(pytest.fail.Exception, match="it is"):
+        headwater.Table(replace(opened.hudi)).scan().count()
