@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 from tests.spark.session import PATHS, load, rows, spark, using
@@ -103,3 +104,22 @@ def test_a_filter_matches_what_it_matches_in_memory(
         for split in ({}, {"split-size": "100000"}) if way == "dsv2" else ({},):
             found = rows(load(session, str(floating), **split).where(condition).select("id").orderBy("id"))
             assert found.to_pydict() == expected.to_pydict()
+
+
+def test_statistics_in_copied_pages_are_those_of_who_wrote_them(tmp_path: Path) -> None:
+    """Clustering by Hudi that copies pages: the file is by parquet-mr, which counts NaN, its statistics are not."""
+    path = tmp_path / "t"
+    table = headwater.create(path, schema=SCHEMA, key="id", ordering="ts", kind="cow")
+    table.bulk_insert(written(np.arange(1000), 1))
+    (file,) = path.glob("*.parquet")
+    writer = pq.read_metadata(file).created_by
+    stored = pq.read_table(file).replace_schema_metadata(
+        {"original.created.by": f"{writer}\nparquet-mr version 1.13.1"}
+    )
+    pq.write_table(stored, file, row_group_size=100, write_page_index=True)
+    content = file.read_bytes()
+    told = content.rindex(writer.encode())
+    file.write_bytes(content[:told] + b"parquet-mr version 1.13.1".ljust(len(writer)) + content[told + len(writer) :])
+    assert pq.read_metadata(file).created_by.startswith("parquet-mr")
+    found = rows(load(spark(), str(path)).where("any > 5 AND rising >= 0").select("id"))
+    assert found.num_rows == np.count_nonzero((np.arange(1000) % 17 == 0) & (np.arange(1000) % 19 != 0))

@@ -174,3 +174,45 @@ def test_every_dictionary_gives_its_own_values(tmp_path: Path, pages: str, kind:
     assert found.sort_by("id").to_pylist() == [
         {name: row[name] for name in ("id", "few", "ratio")} for row in kept if row["ratio"] < 400
     ]
+
+
+@pytest.mark.parametrize("other", ["large", "small"])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_files_of_one_commit_may_differ(tmp_path: Path, kind: str, other: str) -> None:
+    """Clustering by Hudi that copies pages keeps the schema of each file; the first one does not decide for all."""
+    table = headwater.create(
+        tmp_path,
+        schema=NEWER.append(pa.field("p", pa.string())).append(pa.field("wall", pa.timestamp("us"))),
+        key="id",
+        ordering="ts",
+        partition_by="p",
+        kind=kind,
+    )
+    held = older().slice(0, 500)
+    held = held.append_column("added", pa.array([f"new {row}" for row in range(500)])).cast(NEWER)
+    held = held.append_column("p", pa.array(["small" if row % 9 == 0 else "large" for row in range(500)]))
+    held = held.append_column("wall", pa.array(range(500), pa.timestamp("us")))
+    table.bulk_insert(held)
+    (file,) = (tmp_path / other).glob("*.parquet")
+    stored = pq.read_table(file, partitioning=None)
+    for name in ("few", "ratio"):
+        place = stored.schema.get_field_index(name)
+        stored = stored.set_column(place, name, stored.column(name).cast(OLDER.field(name).type))
+    pq.write_table(stored.drop_columns(["added"]), file, store_schema=False)
+    if kind == "mor":
+        changed = held.take(pa.array([4, 9]))
+        table.upsert(changed.set_column(1, "ts", pa.array([5, 5])))
+    session = spark()
+    session.conf.set("spark.sql.files.minPartitionNum", "1")  # one task, which reads the larger file first
+    try:
+        for columns in (["few", "ratio", "added"], ["added", "wall"], ["few", "added", "_pos"]):
+            for condition in ("true", "few >= 0", "added IS NULL", "added IN ('new 9', 'new 10')"):
+                frame, merged = (
+                    load(session, str(tmp_path), reader=reader).where(condition).select("id", *columns)
+                    for reader in ("native", "merge")
+                )
+                expected = rows(merged).sort_by("id").drop_columns([name for name in columns if name == "_pos"])
+                assert expected.num_rows > 0
+                assert rows(frame).select(expected.column_names).sort_by("id").to_pydict() == expected.to_pydict()
+    finally:
+        session.conf.unset("spark.sql.files.minPartitionNum")

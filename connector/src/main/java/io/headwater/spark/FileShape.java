@@ -43,7 +43,8 @@ import org.apache.spark.util.SerializableConfiguration;
  *
  * <p>Spark's reader trusts the schema it is given. So the footer is looked at first: a column is
  * read as it is stored, and where storage and table differ by more than a wider number the file is
- * left to the sidecar. The verdict holds for all files with the same key.
+ * left to the sidecar. The verdict holds for the files with the same key that are made alike; nearly all are, but
+ * clustering by Hudi that copies pages leaves files of several schemas in one commit.
  */
 final class FileShape {
   static final String ROW_INDEX = "_tmp_metadata_row_index";
@@ -75,21 +76,48 @@ final class FileShape {
   final boolean onlyAsksForValues;
 
   private final ReadSpec spec;
+  /** The file that was looked at. */
+  private final String file;
+  private final boolean countsNaN;
   private Broadcast<SerializableConfiguration> plain;
   private Broadcast<SerializableConfiguration> indexed;
 
+  /** The shape of a file; where {@link PagesReader} is to open it, that of another one may come, and is compared there. */
   static FileShape of(ReadSpec spec, SliceTask task) throws IOException {
     String key = spec.scanId + '\n' + (task.way.schemaKey == null ? task.file() : task.way.schemaKey);
     FileShape shape = VERDICTS.get(key);
     if (shape == null) {
-      shape = new FileShape(spec, task);
+      shape = new FileShape(spec, task, readFooter(task, spec.hadoopConf()));
       VERDICTS.put(key, shape);
+      return shape;
     }
-    return shape;
+    boolean isComparedLater = shape.unreadable == null && shape.fitsPages && !ParquetSplitReader.showsPositions(spec);
+    return isComparedLater || shape.file.equals(task.file()) ? shape : shape.orOwn(task);
   }
 
-  private FileShape(ReadSpec spec, SliceTask task) throws IOException {
+  /** This one where a file is made like the one that was looked at, else that file's own. */
+  FileShape orOwn(SliceTask task) throws IOException {
+    FileMetaData footer = readFooter(task, spec.hadoopConf());
+    if (isOf(footer)) {
+      return this;
+    }
+    String key = spec.scanId + '\n' + task.file();
+    FileShape own = VERDICTS.get(key);
+    if (own == null) {
+      own = new FileShape(spec, task, footer);
+      VERDICTS.put(key, own);
+    }
+    return own;
+  }
+
+  /** Whether what was found out holds for a file with such a footer. */
+  boolean isOf(FileMetaData footer) {
+    return schema.equals(footer.getSchema()) && countsNaN == FloatingFilters.countsNaN(footer);
+  }
+
+  private FileShape(ReadSpec spec, SliceTask task, FileMetaData footer) throws IOException {
     this.spec = spec;
+    this.file = task.file();
     Judge judge = new Judge(spec, task);
     StructField[] fields = spec.data.fields();
     Set<String> constants = new HashSet<>(Arrays.asList(spec.constants));
@@ -98,7 +126,6 @@ final class FileShape {
     Set<String> narrow = new HashSet<>();
     this.sources = new int[fields.length];
     String reason = null;
-    FileMetaData footer = readFooter(task, spec.hadoopConf());
     this.schema = footer.getSchema();
     for (int i = 0; i < fields.length && reason == null; i++) {
       if (constants.contains(fields[i].name())) {
@@ -129,8 +156,7 @@ final class FileShape {
     }
     this.physical = read;
     this.unreadable = reason;
-    // Files with the same key are of one commit, so one writer made them.
-    boolean countsNaN = FloatingFilters.countsNaN(footer.getCreatedBy());
+    this.countsNaN = FloatingFilters.countsNaN(footer);
     List<Filter> kept = new ArrayList<>();
     for (Filter filter : spec.filters) {
       if (mayPush(filter, asStored, fields, judge)

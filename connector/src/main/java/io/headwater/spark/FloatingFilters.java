@@ -2,6 +2,7 @@ package io.headwater.spark;
 
 import org.apache.parquet.SemanticVersion;
 import org.apache.parquet.VersionParser;
+import org.apache.parquet.hadoop.metadata.FileMetaData;
 import org.apache.spark.sql.sources.And;
 import org.apache.spark.sql.sources.EqualNullSafe;
 import org.apache.spark.sql.sources.EqualTo;
@@ -23,13 +24,22 @@ import org.apache.spark.sql.sources.Or;
  * the other in vain.
  */
 final class FloatingFilters {
+  /** Where files are put together from the pages of others, statistics and all: who wrote those, a line each. */
+  private static final String WRITERS_OF_PAGES = "original.created.by";
+
   private FloatingFilters() {}
+
+  /** Whether all who wrote the pages of a file let NaN count in its statistics. */
+  static boolean countsNaN(FileMetaData footer) {
+    String writers = footer.getKeyValueMetaData().get(WRITERS_OF_PAGES);
+    return countsNaN(footer.getCreatedBy()) && (writers == null || writers.lines().allMatch(FloatingFilters::countsNaN));
+  }
 
   /**
    * Whether a writer lets NaN count in statistics, or gives none where there is one: parquet-mr since
    * PARQUET-1246, as far as its releases are known.
    */
-  static boolean countsNaN(String createdBy) {
+  private static boolean countsNaN(String createdBy) {
     if (createdBy == null) {
       return false;
     }

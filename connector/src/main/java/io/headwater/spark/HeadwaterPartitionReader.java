@@ -56,15 +56,16 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
       case "parquet":
       case "positional":
         FileShape shape = FileShape.of(spec, task);
-        if (shape.unreadable != null) {
-          LOG.info("{}: read by the sidecar: {}", task.file(), shape.unreadable);
-          // The slice is read whole, so only its first split has rows.
-          return split.start == 0 ? readBySidecar(task) : null;
+        try {
+          return readFile(shape, split);
+        } catch (IOException | RuntimeException e) {
+          // The shape may be that of another file, which a filter on a column of another type stumbles on first.
+          FileShape own = shape.orOwn(task);
+          if (own == shape) {
+            throw e;
+          }
+          return readFile(own, split);
         }
-        metrics.filesRead++;
-        return task.way.how.equals("parquet")
-            ? new ParquetSplitReader(spec, shape, split, false)
-            : new PositionalReader(spec, shape, split, metrics);
       case "stream":
         return readBySidecar(task);
       case "aggregate":
@@ -73,6 +74,21 @@ final class HeadwaterPartitionReader implements PartitionReader<ColumnarBatch> {
         throw new IOException("slice " + task.id + ": the plan says to read it by '" + task.way.how
             + "', which this jar does not know. Use the jar of the same headwater release.");
     }
+  }
+
+  private PartitionReader<ColumnarBatch> readFile(FileShape shape, HeadwaterBatch.Split split) throws IOException {
+    SliceTask task = split.task;
+    if (shape.unreadable != null) {
+      LOG.info("{}: read by the sidecar: {}", task.file(), shape.unreadable);
+      // The slice is read whole, so only its first split has rows.
+      return split.start == 0 ? readBySidecar(task) : null;
+    }
+    PartitionReader<ColumnarBatch> opened =
+        task.way.how.equals("parquet")
+            ? new ParquetSplitReader(spec, shape, split, false)
+            : new PositionalReader(spec, shape, split, metrics);
+    metrics.filesRead++;
+    return opened;
   }
 
   private PartitionReader<ColumnarBatch> readBySidecar(SliceTask task) {

@@ -75,6 +75,9 @@ final class PagesReader implements PartitionReader<ColumnarBatch> {
     boolean filters = shape.filters.length > 0 && spec.sqlConf().parquetFilterPushDown();
     ParquetFileReader file = open(spec, shape, split, filters && !shape.onlyAsksForValues);
     try {
+      if (!shape.isOf(file.getFileMetaData())) {
+        throw new IOException("a file that is not made like the others of its commit");
+      }
       if (filters && shape.onlyAsksForValues && !shape.filtersNothing(file.getRowGroups())) {
         file.close();
         file = open(spec, shape, split, true);

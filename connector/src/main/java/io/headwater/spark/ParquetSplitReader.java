@@ -54,7 +54,7 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     this.shape = shape;
     this.task = split.task;
     this.besideAdded = positions;
-    this.showsRowIndex = contains(spec.metadata, HeadwaterTable.POSITION);
+    this.showsRowIndex = showsPositions(spec);
     this.isWholeFile = split.start == 0 && split.length >= task.size;
     try {
       this.pages = showsRowIndex ? null : PagesReader.open(spec, shape, split);
@@ -71,9 +71,10 @@ final class ParquetSplitReader implements PartitionReader<ColumnarBatch> {
     InputFileBlockHolder.set(task.file(), split.start, split.length);
   }
 
-  private static boolean contains(StructType schema, String name) {
-    for (String field : schema.fieldNames()) {
-      if (field.equals(name)) {
+  /** Whether rows come with their position: then Spark's own reader counts them. */
+  static boolean showsPositions(ReadSpec spec) {
+    for (String field : spec.metadata.fieldNames()) {
+      if (field.equals(HeadwaterTable.POSITION)) {
         return true;
       }
     }
