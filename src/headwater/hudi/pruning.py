@@ -117,8 +117,11 @@ class SlicePruner:
         if keys is None:
             return slices
         if self._may_use_record_index():
-            partitions = {slice_.group.partition for slice_ in slices}
-            places = {(found.partition, found.file_id) for _, found in self.metadata.locations(keys, partitions)}
+            partitions = {slice_.group.partition for slice_ in slices} if self.metadata.index_is_partitioned else None
+            located = self.metadata.locations(keys, partitions)
+            if self._may_lack(keys, [key for key, _ in located]):
+                return slices
+            places = {(found.partition, found.file_id) for _, found in located}
             kept = [s for s in slices if (s.group.partition, s.group.file_id) in places]
             self._note("record index", slices, kept, counted(len(keys), "keys"))
             return kept
@@ -144,6 +147,27 @@ class SlicePruner:
         # Writers that look for a key in its own partition alone, as such a table tells them to, store it in several.
         kind = self.config.properties.get("hoodie.index.type", "").strip().upper()
         return kind not in _BY_PARTITION or not self.config.partition_fields or self.metadata.index_is_partitioned
+
+    def _may_lack(self, keys: Sequence[str], located: Sequence[str]) -> bool:
+        """Whether there may be rows of keys that the index does not know.
+
+        Hudi took a key out of it when a delete was written to a log, also one that loses against a row that is later by
+        its ordering value (HUDI-9188). Indexes that are kept by partition are younger than that.
+        """
+        if not self.config.is_merge_on_read or self.metadata.index_is_partitioned or not self._loses_deletes():
+            return False
+        # A key may have been asked for in two spellings, of which the table uses one.
+        field = f"{self.config.record_key_fields[0]}:" if len(self.config.record_key_fields) == 1 else ""
+        known = {key.removeprefix(field) for key in located}
+        return any(key.removeprefix(field) not in known for key in keys) and self.metadata.data.has_deletes
+
+    def _loses_deletes(self) -> bool:
+        """Whether a delete may be written and change nothing."""
+        try:
+            rules = merge_rules(self.config)
+        except UnknownMerger:
+            return True
+        return rules.by_event_time or rules.merger is not None
 
     def _makes_values(self) -> bool:
         """Whether merging may give values that no file has: statistics and indexes of values know nothing of them."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.fixtures.suites import table
 
 import headwater
+from headwater.hudi.metadata_table.reader import MetadataTable
 from headwater.hudi.metadata_table.records import ColumnStats
 from headwater.hudi.pruning import SlicePruner
 
@@ -123,3 +125,24 @@ def test_an_index_that_knows_one_place_is_not_asked_where_keys_are_unique_by_par
     made.index.create("record_index")
     made.upsert(pa.table({"id": ["1"], "p": ["b"]}, schema=schema))
     assert sorted(made.scan(filter="id = '1'").to_arrow()["p"].to_pylist()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+@pytest.mark.parametrize("by", ["ts", ()])
+@pytest.mark.parametrize("deletes", [True, False])
+def test_a_key_that_the_record_index_lost_is_found_where_deletes_may_lose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by: Any, deletes: bool
+) -> None:
+    """Hudi takes a key out of the index by a delete that is earlier than the row, which stays (HUDI-9188)."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())])
+    made = headwater.create(tmp_path / "t", schema=schema, key="id", ordering=by, kind=kind)
+    made.upsert(pa.table({"id": ["1", "2"], "ts": [9, 9], "_hoodie_is_deleted": [False, False]}, schema=schema))
+    made.index.create("record_index")
+    if deletes:
+        made.upsert(pa.table({"id": ["1"], "ts": [5], "_hoodie_is_deleted": [True]}, schema=schema))
+    whole = {row["id"] for row in made.scan().to_arrow().to_pylist()}
+    assert whole == ({"1", "2"} if by or not deletes else {"2"})
+    find = MetadataTable.locations
+    monkeypatch.setattr(MetadataTable, "locations", lambda *asked: [one for one in find(*asked) if one[0] != "1"])
+    assert made.scan(filter="id = '2'").count() == 1
+    assert made.scan(filter="id = '1'").count() == (1 if kind == "mor" and by and deletes else 0)

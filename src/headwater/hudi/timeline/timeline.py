@@ -219,6 +219,18 @@ class HudiTimeline:
             ]
         return all(operation in _KEEPS_KEYS_UNIQUE for operation in writes)
 
+    @cached_property
+    def has_deletes(self) -> bool:
+        """Whether some write deleted records, as far as commits tell."""
+        if any(stat.num_deletes for instant in self.commits for stat in self.metadata(instant).write_stats):
+            return True
+        if self.start is None:
+            return False
+        archived = [one for one in self.history if one.action in WRITE_ACTIONS]
+        return any(
+            stat.num_deletes for one in archived for stat in commit_metadata(one.metadata(), one.where).write_stats
+        )
+
     def pending(self, action: str) -> list[Instant]:
         return [i for i in self.instants if i.action == action and not i.is_completed]
 
