@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,24 @@ def test_each_side_of_a_join_and_each_query_has_its_own_partitions(table: str) -
     assert early.unionByName(late).select("id").distinct().count() == 48
     assert trips.where("month(dt) = 1").where("month(dt) = 2").count() == 0
     assert trips.where("dt IN (SELECT max(dt) FROM values ('2026-01-15') AS t(dt)) AND month(dt) = 1").count() == 8
+
+
+def test_columns_may_be_written_in_another_case(table: str) -> None:
+    frame = load(spark(), table).where("substr(DT, 6, 2) = '02' AND cast(N AS string) = '1'")
+    assert "slices_read: 3;" in str(executed_plan(frame.select("id")).toString())
+    assert ids(frame) == matching("substr(dt, 6, 2) = '02' AND n = 1")
+
+
+def test_the_other_side_of_a_join_is_told(table: str, tmp_path: Path) -> None:
+    trips = load(spark(), table)
+    trips.select("id", "dt").write.partitionBy("dt").parquet(str(tmp_path / "plain"))
+    plain = spark().read.schema("id LONG, dt STRING").parquet(str(tmp_path / "plain"))
+    early = trips.where("substr(dt, 7, 1) = '1'")
+    text = str(executed_plan(early.join(trips.select("dt", "n"), "dt")).toString())
+    assert text.count("slices_read: 6;") == 2, text
+    text = str(executed_plan(early.join(plain.select("dt"), "dt")).toString())
+    assert re.search(r"PartitionFilters: \[[^]]*substr\(dt#", text), text
+    assert early.join(plain.select("dt"), "dt").count() == 3 * 8 * 8
 
 
 def test_a_filter_that_fails_is_told_by_the_query(table: str) -> None:

@@ -15,7 +15,9 @@ public final class HeadwaterExtensions extends AbstractFunction1<SparkSessionExt
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     Compat.injectEarly(extensions, InsertRules::new);
     extensions.injectResolutionRule(session -> new InsertRules());
-    extensions.injectOptimizerRule(session -> new PartitionFilters());
+    // After Spark has told the other side of a join what is known of its keys, and before scans are made: a filter that is
+    // taken away too early would tell that side nothing.
+    extensions.injectPreCBORule(session -> new PartitionFilters());
     return BoxedUnit.UNIT;
   }
 }

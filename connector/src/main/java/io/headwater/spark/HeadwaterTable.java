@@ -93,10 +93,6 @@ public final class HeadwaterTable
     return new HeadwaterTable(this, schema, chosen == null ? more : chosen.and(more));
   }
 
-  boolean hasSeen(org.apache.spark.sql.catalyst.expressions.Expression filter) {
-    return chosen != null && chosen.hasSeen(filter);
-  }
-
   ChosenPartitions chosen() {
     return chosen;
   }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.In;
@@ -74,7 +75,7 @@ final class PartitionFilters extends Rule<LogicalPlan> {
     }
     ChosenPartitions chosen = null;
     Expression left = null;
-    for (Expression part : conjuncts(filter.condition(), new ArrayList<>())) {
+    for (Expression part : conjuncts(named(filter.condition(), relation), new ArrayList<>())) {
       ChosenPartitions found = isOfPartitions(part, relation, table) ? choose(part, table) : null;
       if (found != null) {
         chosen = chosen == null ? found : chosen.and(found);
@@ -93,6 +94,24 @@ final class PartitionFilters extends Rule<LogicalPlan> {
     parts[0] = table.of(chosen);
     LogicalPlan read = (LogicalPlan) relation.makeCopy(parts);
     return left == null ? read : new Filter(left, read);
+  }
+
+  /** A condition with columns as the table calls them: a query may write them in another case. */
+  private static Expression named(Expression condition, DataSourceV2Relation relation) {
+    Map<ExprId, Expression> columns = new HashMap<>();
+    JavaConverters.seqAsJavaList(relation.output()).forEach(column -> columns.put(column.exprId(), column));
+    return (Expression) condition.transform(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression node) {
+        return node instanceof AttributeReference && columns.containsKey(((AttributeReference) node).exprId());
+      }
+
+      @Override
+      @SuppressWarnings("unchecked")
+      public <A extends Expression, B> B applyOrElse(A node, Function1<A, B> otherwise) {
+        return isDefinedAt(node) ? (B) columns.get(((AttributeReference) (Expression) node).exprId()) : otherwise.apply(node);
+      }
+    });
   }
 
   /** The table that a plan reads; null where it is not one of ours, or is read by Spark's Python data source. */
@@ -116,7 +135,7 @@ final class PartitionFilters extends Rule<LogicalPlan> {
 
   /** Whether a filter asks for nothing but partition columns, and in a way that no scan builder hears of. */
   private static boolean isOfPartitions(Expression filter, DataSourceV2Relation relation, HeadwaterTable table) {
-    if (!filter.deterministic() || isPlain(filter) || table.hasSeen(filter)) {
+    if (!filter.deterministic() || isPlain(filter)) {
       return false;
     }
     Set<String> keys = new HashSet<>();
@@ -180,7 +199,7 @@ final class PartitionFilters extends Rule<LogicalPlan> {
       return null;
     }
     List<String> text = List.of(described(filter));
-    return new ChosenPartitions(kept, decided ? text : List.of(), decided ? List.of() : text, Set.of(filter.canonicalized()));
+    return new ChosenPartitions(kept, decided ? text : List.of(), decided ? List.of() : text);
   }
 
   /** As Spark words it where it offers the filter to a scan builder, else as SQL. */
