@@ -106,6 +106,26 @@ def test_the_other_side_of_a_join_is_told(table: str, tmp_path: Path) -> None:
     assert early.join(plain.select("dt"), "dt").count() == 3 * 8 * 8
 
 
+def test_partition_columns_may_have_names_that_are_reserved(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("user", pa.string()), ("order", pa.string())])
+    made = headwater.create(tmp_path / "t", schema=schema, key="id", partition_by=["user", "order"])
+    made.insert(pa.Table.from_pylist([{"id": i, "user": f"u{i % 2}", "order": "x"} for i in range(6)], schema))
+    session = spark()
+    reserved = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.enforceReservedKeywords": "true"}
+    for name, value in reserved.items():
+        session.conf.set(name, value)
+    try:
+        frame = load(session, str(tmp_path / "t"), **{"preserve-data-grouping": "true"})
+        assert ids(frame.where("`user` = 'u1'")) == [1, 3, 5]
+        assert {tuple(each) for each in frame.groupBy("`user`", "`order`").sum("id").collect()} == {
+            ("u0", "x", 6),
+            ("u1", "x", 9),
+        }
+    finally:
+        for name in reserved:
+            session.conf.unset(name)
+
+
 def test_a_filter_that_fails_is_told_by_the_query(table: str) -> None:
     session = spark()
     session.conf.set("spark.sql.ansi.enabled", "true")

@@ -174,7 +174,7 @@ final class HeadwaterScan
     }
     Expression[] expressions = new Expression[keys.length()];
     for (int i = 0; i < expressions.length; i++) {
-      expressions[i] = org.apache.spark.sql.connector.expressions.Expressions.identity(keys.fields()[i].name());
+      expressions[i] = HeadwaterTable.identity(keys.fields()[i].name());
     }
     return new KeyGroupedPartitioning(expressions, partitions);
   }

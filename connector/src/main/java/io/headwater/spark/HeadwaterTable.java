@@ -118,8 +118,13 @@ public final class HeadwaterTable
   public Transform[] partitioning() {
     return Arrays.stream(partitionColumns)
         .filter(column -> Arrays.asList(schema.fieldNames()).contains(column))
-        .map(Expressions::identity)
+        .map(HeadwaterTable::identity)
         .toArray(Transform[]::new);
+  }
+
+  /** A column as a transform. Spark parses its name, which may be one that is reserved in SQL. */
+  static Transform identity(String column) {
+    return Expressions.identity("`" + column.replace("`", "``") + "`");
   }
 
   @Override
