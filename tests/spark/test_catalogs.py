@@ -77,6 +77,22 @@ def test_time_travel_by_timestamp(warehouse: Path) -> None:
         spark().sql("SELECT * FROM lake.db.trips TIMESTAMP AS OF '1999-01-01'").collect()
 
 
+def test_time_travel_by_sparks_own_options(warehouse: Path) -> None:
+    """Spark 4 loads a named table by these, and hands them on to its scan."""
+    case = next(case for case in traveller().cases if case.mode == "time_travel")
+    session = spark()
+    newest = session.table("lake.db.trips").count()
+    for name, value, expected in (
+        ("timestampAsOf", "2999-01-01 00:00:00", newest),
+        ("versionAsOf", case.opts["as_of"], len(case.rows)),
+    ):
+        frame = session.read.option(name, value).table("lake.db.trips")
+        assert rows(frame).num_rows == expected
+        assert frame.where("length(_hoodie_record_key) > 0").count() == expected
+    with pytest.raises(Exception, match="InstantNotFound"):
+        session.read.option("timestampAsOf", "1999-01-01").table("lake.db.trips").collect()
+
+
 @pytest.mark.parametrize("name", ["as-of", "as.of.instant", "AS-OF"])
 def test_hudis_own_option_names(warehouse: Path, name: str) -> None:
     case = next(case for case in traveller().cases if case.mode == "time_travel")

@@ -99,7 +99,7 @@ public final class HeadwaterTable
 
   /** Whether a query with these options reads the very table that is open. */
   boolean isReadWith(CaseInsensitiveStringMap options) {
-    Map<String, String> given = Settings.forSidecar(options.asCaseSensitiveMap());
+    Map<String, String> given = Settings.forSidecar(ofScan(options).asCaseSensitiveMap());
     return handle.options().entrySet().containsAll(given.entrySet());
   }
 
@@ -168,7 +168,21 @@ public final class HeadwaterTable
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new HeadwaterScanBuilder(withOptions(options), options);
+    CaseInsensitiveStringMap given = ofScan(options);
+    return new HeadwaterScanBuilder(withOptions(given), given);
+  }
+
+  /**
+   * The options of a scan less those that chose this version of the table: Spark loads a named table as of its option
+   * {@code timestampAsOf} or {@code versionAsOf}, and hands the option to the scan all the same.
+   */
+  private CaseInsensitiveStringMap ofScan(CaseInsensitiveStringMap options) {
+    if (!handle.options().containsKey(Tables.AS_OF)) {
+      return options;
+    }
+    Map<String, String> kept = new HashMap<>(options.asCaseSensitiveMap());
+    kept.keySet().removeIf(name -> name.equalsIgnoreCase("timestampAsOf") || name.equalsIgnoreCase("versionAsOf"));
+    return new CaseInsensitiveStringMap(kept);
   }
 
   @Override
