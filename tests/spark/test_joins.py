@@ -101,9 +101,10 @@ def test_partitioned_tables_are_joined_without_a_shuffle(sides: tuple[str, str],
         assert counted(ungrouped) == expected
 
 
-def test_groups_of_partitions_are_counted_without_a_shuffle(sides: tuple[str, str]) -> None:
+@pytest.mark.parametrize("name", [*GROUPED, "preserveDataGrouping"])
+def test_groups_of_partitions_are_counted_without_a_shuffle(sides: tuple[str, str], name: str) -> None:
     with joining():
-        frame = load(spark(), sides[0], **GROUPED).groupBy("city", "zone").agg({"x": "sum"})
+        frame = load(spark(), sides[0], **{name: "true"}).groupBy("city", "zone").agg({"x": "sum"})
         assert shuffles(frame) == 0
         assert counted(frame) == counted(plain(sides[0]).groupBy("city", "zone").agg({"x": "sum"}))
 

@@ -1,6 +1,8 @@
 package io.headwater.spark;
 
 import io.headwater.spark.compat.Compat;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -28,23 +30,32 @@ final class Settings {
 
   /** Whether this path is on; off means Spark's Python data source serves the reads. */
   static boolean useDsv2(CaseInsensitiveStringMap options) {
-    String value = option(options, "use.dsv2");
-    if (value == null) {
-      value = options.get("hoodie.datasource.read.use.dsv2");
-    }
-    if (value == null) {
-      value = conf("hoodie.datasource.read.use.dsv2");
-    }
+    String value = option(options, "use.dsv2", "hoodie.datasource.read.use.dsv2");
     return value == null || !value.trim().equalsIgnoreCase("false");
   }
 
-  /** A read option, else the session's setting of that name, else null. */
-  static String option(CaseInsensitiveStringMap options, String name) {
-    String value = options.get(name);
-    if (value == null) {
-      value = options.get(PREFIX + name);
+  /** A read option by any of its names, else the session's setting, else null. */
+  private static String option(CaseInsensitiveStringMap options, String name, String... aliases) {
+    List<String> names = new ArrayList<>(List.of(aliases));
+    names.add(PREFIX + name);
+    String set = named(session(), names);
+    names.add(name);
+    String given = named(options.asCaseSensitiveMap(), names);
+    return given == null ? set : given;
+  }
+
+  /** The setting of one of these names, which the sidecar takes in more than one spelling: so does this. */
+  private static String named(Map<String, String> settings, List<String> names) {
+    for (Map.Entry<String, String> setting : settings.entrySet()) {
+      if (names.stream().anyMatch(name -> plain(name).equals(plain(setting.getKey())))) {
+        return setting.getValue();
+      }
     }
-    return value == null ? conf(PREFIX + name) : value;
+    return null;
+  }
+
+  private static String plain(String name) {
+    return name.replaceAll("[-_.]", "").toLowerCase(Locale.ROOT);
   }
 
   static boolean flag(CaseInsensitiveStringMap options, String name) {
