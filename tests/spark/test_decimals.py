@@ -134,3 +134,74 @@ def test_beside_types_that_spark_does_not_know_by_the_file_alone(tmp_path: Path)
             {name.split(".")[-1]: one["box"]["size"] if "." in name else one[name] for name in columns} for one in held
         ]
         assert found == wanted
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_decimals_that_are_bytes_of_any_length(tmp_path: Path, kind: str, dictionary: bool) -> None:
+    """Avro's `bytes` with a precision, as schemas of other tools have them; Spark's reader fails on small ones."""
+    schema = pa.schema([
+        ("id", pa.string()),
+        ("ts", pa.int32()),
+        *((f"d{precision}", pa.decimal128(precision, 2)) for precision in (9, 18, 30)),
+        ("box", pa.struct([("price", pa.decimal128(9, 2))])),
+    ])  # fmt: skip
+    table = headwater.create(tmp_path / "t", schema=schema, key="id", ordering="ts", kind=kind)
+    prices = [None if row % 7 == 0 else Decimal(row % 50 - 20) / 4 for row in range(300)]
+    held = pa.table(
+        [
+            [f"k{row:03d}" for row in range(300)],
+            pa.array([1] * 300, pa.int32()),
+            *(pa.array(prices, schema.field(name).type) for name in ("d9", "d18", "d30")),
+            pa.array([{"price": price} for price in prices], schema.field("box").type),
+        ],
+        schema=schema,
+    )
+    table.bulk_insert(held)
+    (file,) = (tmp_path / "t").glob("*.parquet")
+    write_decimals_as_bytes(file, dictionary=dictionary)
+    if kind == "mor":
+        table.upsert(held.slice(5, 3))
+    frame = load(spark(), str(tmp_path / "t"), metadata="false").select(*schema.names)
+    assert rows(frame).sort_by("id").to_pydict() == held.to_pydict()
+    wanted = [row for row in held.to_pylist() if row["d9"] is not None and row["d9"] > 3]
+    assert rows(frame.where("d9 > 3 AND d18 > 3")).sort_by("id").to_pylist() == wanted
+
+
+def write_decimals_as_bytes(file: Path, *, dictionary: bool) -> None:
+    """The file's rows again, by a writer that takes any schema."""
+    stored = pq.read_table(file)
+    jvm = spark()._jvm
+    parquet = jvm.org.apache.parquet
+    kinds = {pa.string(): "binary {} (UTF8)", pa.int32(): "int32 {}"}
+
+    def column(field: pa.Field) -> str:
+        if pa.types.is_struct(field.type):
+            return f"optional group {field.name} {{ {' '.join(map(column, field.type))} }}"
+        if pa.types.is_decimal(field.type):
+            return f"optional binary {field.name} (DECIMAL({field.type.precision}, {field.type.scale}));"
+        return f"optional {kinds[field.type].format(field.name)};"
+
+    schema = parquet.schema.MessageTypeParser.parseMessageType(
+        f"message rows {{ {' '.join(map(column, stored.schema))} }}"
+    )
+    file.unlink()
+    builder = parquet.hadoop.example.ExampleParquetWriter.builder(jvm.org.apache.hadoop.fs.Path(str(file)))
+    writer = builder.withType(schema).withDictionaryEncoding(dictionary).build()
+
+    def fill(group: Any, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if isinstance(value, dict):
+                fill(group.addGroup(name), value)
+            elif isinstance(value, Decimal):
+                number = int(value.scaleb(2))
+                content = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+                group.append(name, parquet.io.api.Binary.fromConstantByteArray(content))
+            elif value is not None:
+                group.append(name, value)
+
+    for row in stored.to_pylist():
+        group = parquet.example.data.simple.SimpleGroup(schema)
+        fill(group, row)
+        writer.write(group)
+    writer.close()

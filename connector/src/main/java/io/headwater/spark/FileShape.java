@@ -22,7 +22,9 @@ import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
 import org.apache.parquet.hadoop.metadata.FileMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.parquet.schema.LogicalTypeAnnotation.DecimalLogicalTypeAnnotation;
 import org.apache.parquet.schema.MessageType;
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
 import org.apache.parquet.schema.Type;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter;
@@ -32,6 +34,7 @@ import org.apache.spark.sql.sources.IsNotNull;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -286,6 +289,10 @@ final class FileShape {
         reason = "column " + wanted.name() + ": Spark's reader does not know its stored type (" + e.getMessage() + ")";
         return null;
       }
+      if (hasSmallDecimalsOfBytes(found)) {
+        reason = "column " + wanted.name() + ": Spark's vectorized reader does not know its decimals, which are bytes of any length";
+        return null;
+      }
       DataType read = reconcile(wanted.dataType(), stored, new ArrayList<>(List.of(wanted.name())), true);
       if (read == null) {
         if (reason == null) {
@@ -295,6 +302,16 @@ final class FileShape {
         return null;
       }
       return DataTypes.createStructField(found.getName(), read, true);
+    }
+
+    /** Avro's other form of decimals: Spark's reader fails on them, but for those of more than 18 digits, which are bytes to it. */
+    private static boolean hasSmallDecimalsOfBytes(Type type) {
+      if (!type.isPrimitive()) {
+        return type.asGroupType().getFields().stream().anyMatch(Judge::hasSmallDecimalsOfBytes);
+      }
+      return type.asPrimitiveType().getPrimitiveTypeName() == PrimitiveTypeName.BINARY
+          && type.getLogicalTypeAnnotation() instanceof DecimalLogicalTypeAnnotation
+          && ((DecimalLogicalTypeAnnotation) type.getLogicalTypeAnnotation()).getPrecision() <= Decimal.MAX_LONG_DIGITS();
     }
 
     /** The type to read: as stored, pruned to what is wanted. Null where the two do not agree. */
