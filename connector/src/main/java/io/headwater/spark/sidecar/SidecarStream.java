@@ -206,7 +206,10 @@ public final class SidecarStream implements ReadableByteChannel {
   }
 
   private void end(boolean reuse) {
-    ended = true;
+    synchronized (this) {
+      // From here on the process may serve another request, which no cancel meant for this one may reach.
+      ended = true;
+    }
     RUNNING.remove(this);
     if (reuse) {
       SidecarPool.giveBack(python, sidecar);
@@ -254,9 +257,16 @@ public final class SidecarStream implements ReadableByteChannel {
   }
 
   private synchronized void cancel() {
-    if (cancelledAt == 0) {
+    if (cancelledAt == 0 && !ended) {
       cancelledAt = System.nanoTime();
       sidecar.cancel();
+    }
+  }
+
+  private synchronized void killIfLate() {
+    if (cancelledAt != 0 && !ended && System.nanoTime() - cancelledAt > CANCEL_NANOS) {
+      killed = true;
+      sidecar.destroy();
     }
   }
 
@@ -279,10 +289,7 @@ public final class SidecarStream implements ReadableByteChannel {
         if (stream.cancelledAt == 0 && stream.task != null && stream.task.isInterrupted()) {
           stream.cancel();
         }
-        if (stream.cancelledAt != 0 && System.nanoTime() - stream.cancelledAt > CANCEL_NANOS) {
-          stream.killed = true;
-          stream.sidecar.destroy();
-        }
+        stream.killIfLate();
       }
     }
   }
