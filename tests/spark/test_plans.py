@@ -86,6 +86,15 @@ def test_filters_that_nobody_knows_stay_with_spark(partitioned: FixtureTable) ->
     assert re.search(r"Filter [^\n]*crc32", text), text
 
 
+def test_plans_do_not_grow_with_the_literals_of_a_filter(partitioned: FixtureTable) -> None:
+    values = ", ".join(f"'{number:040d}'" for number in range(2_000))
+    frame = load(spark(), str(partitioned.path())).where(f"_hoodie_record_key IN ({values})")
+    text = plan_text(frame)
+    assert "partially pushed: [" in text
+    assert len(text) < 20_000
+    assert frame.count() == 0
+
+
 def test_pruned_partitions_are_not_read(partitioned: FixtureTable) -> None:
     where, _ = partition_filter(partitioned)
     frame = load(spark(), str(partitioned.path()))

@@ -320,7 +320,7 @@ final class HeadwaterScan
     }
     text.append("filters ").append(pushed.describe());
     if (!runtime.isEmpty()) {
-      text.append("; at run time: ").append(runtime);
+      text.append("; at run time: ").append(HeadwaterScanBuilder.Pushed.brief(runtime));
     }
     if (limit != null) {
       text.append("; limit: ").append(limit);
@@ -335,7 +335,7 @@ final class HeadwaterScan
       }
     });
     for (String line : plan().description) {
-      text.append("; ").append(line);
+      text.append("; ").append(HeadwaterScanBuilder.Pushed.brief(line));
     }
     return text.append("]").toString();
   }

@@ -300,6 +300,7 @@ final class HeadwaterScanBuilder
 
   /** The three classes of filters, as they stand in {@code explain()}. */
   static final class Pushed {
+    private static final int LONGEST = 2000;
     final List<Predicate> full;
     final List<Predicate> partial;
     final List<Predicate> none;
@@ -321,7 +322,13 @@ final class HeadwaterScanBuilder
         partially.addAll(chosen.left);
         not.removeIf(predicate -> chosen.left.contains(predicate.toString()));
       }
-      return "fully pushed: " + fully + ", partially pushed: " + partially + ", not pushed: " + not;
+      return "fully pushed: " + brief(fully) + ", partially pushed: " + brief(partially) + ", not pushed: " + brief(not);
+    }
+
+    /** Spark keeps the text of each plan that ran: thousands of literals have no place in it. */
+    static String brief(Object told) {
+      String text = told.toString();
+      return text.length() <= LONGEST ? text : text.substring(0, LONGEST) + "… (" + text.length() + " characters)";
     }
   }
 
