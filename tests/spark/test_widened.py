@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
-from tests.spark.session import load, rows, spark
+from tests import mislabelled
+from tests.spark.session import PATHS, load, rows, spark, using
 from tests.spark.stored_pages import pages_of
 
 import headwater
@@ -216,3 +217,18 @@ def test_files_of_one_commit_may_differ(tmp_path: Path, kind: str, other: str) -
                 assert rows(frame).select(expected.column_names).sort_by("id").to_pydict() == expected.to_pydict()
     finally:
         session.conf.unset("spark.sql.files.minPartitionNum")
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("path", PATHS)
+def test_milliseconds_that_a_file_calls_microseconds(tmp_path: Path, kind: str, path: str) -> None:
+    years = mislabelled.make(tmp_path / "t", kind, 9)
+    with using(path) as session:
+        frame = load(session, str(tmp_path / "t"))
+        found = frame.selectExpr("id", "year(at) AS at", "year(s.w) AS w", "year(l[0]) AS l", "year(n) AS n").collect()
+        assert {row["id"]: (row["at"], row["w"], row["l"], row["n"]) for row in found} == {
+            key: (year, year, year, 2020) for key, year in years.items()
+        }
+        assert frame.where("at > '2024-01-01'").count() == 2
+        assert frame.where("s.w < '1980-01-01'").count() == 0
+        assert frame.agg({"at": "max"}).collect()[0][0].year == 2024

@@ -19,8 +19,18 @@ Renames = Mapping[tuple[str, ...], str | None]
 """Path of a target field → the name of its source at the same level; None where no source may be taken."""
 
 
+def is_mislabelled(stored: pa.DataType, read: pa.DataType) -> bool:
+    """Whether numbers that a file calls microseconds count milliseconds.
+
+    Releases of Hudi wrote such files for columns of milliseconds. Since 1.1 it reads them by the table's label.
+    """
+    if not pa.types.is_timestamp(stored) or not pa.types.is_timestamp(read):
+        return False
+    return (stored.unit, read.unit) == ("us", "ms") and stored.tz is not None and read.tz is not None
+
+
 def conform(table: pa.Table, target: pa.Schema, renames: Renames | None = None) -> pa.Table:
-    """The table with exactly the target's columns and types; columns that it lacks are null.
+    """A file's rows with exactly the target's columns and types; columns that it lacks are null.
 
     >>> old = pa.table({"a": pa.array([1], pa.int32())})
     >>> conform(old, pa.schema([("b", pa.string()), ("a", pa.int64())])).to_pylist()
@@ -38,17 +48,22 @@ def conform(table: pa.Table, target: pa.Schema, renames: Renames | None = None) 
         if index < 0:
             columns.append(pa.nulls(table.num_rows, field.type))
         else:
-            columns.append(convert(table.column(index), field.type, (field.name,), renames))
+            columns.append(convert(table.column(index), field.type, (field.name,), renames, stored=True))
     return pa.Table.from_arrays(columns, schema=pa.schema([f.with_nullable(True) for f in target]))
 
 
 def convert(
-    column: pa.ChunkedArray, target: pa.DataType, path: tuple[str, ...] = (), renames: Renames | None = None
+    column: pa.ChunkedArray,
+    target: pa.DataType,
+    path: tuple[str, ...] = (),
+    renames: Renames | None = None,
+    *,
+    stored: bool = False,
 ) -> pa.ChunkedArray:
-    """One column in another type."""
+    """One column in another type. What comes out of a file is `stored`: its label may be wrong."""
     if column.type.equals(target):
         return column
-    chunks = [_convert(chunk, target, path, renames or {}) for chunk in column.chunks]
+    chunks = [_convert(chunk, target, path, renames or {}, stored) for chunk in column.chunks]
     return pa.chunked_array(chunks, target)
 
 
@@ -57,7 +72,7 @@ def needs_conversion(source: pa.DataType, target: pa.DataType) -> bool:
     return not source.equals(target)
 
 
-def _convert(array: pa.Array, target: pa.DataType, path: tuple[str, ...], renames: Renames) -> pa.Array:
+def _convert(array: pa.Array, target: pa.DataType, path: tuple[str, ...], renames: Renames, stored: bool) -> pa.Array:
     source = array.type
     if isinstance(array, pa.ExtensionArray):
         array, source = array.storage, array.type.storage_type
@@ -66,14 +81,16 @@ def _convert(array: pa.Array, target: pa.DataType, path: tuple[str, ...], rename
     if pa.types.is_null(source):
         return pa.nulls(len(array), target)
     if pa.types.is_dictionary(source):
-        return _convert(array.dictionary_decode(), target, path, renames)
+        return _convert(array.dictionary_decode(), target, path, renames, stored)
     if pa.types.is_struct(target) and pa.types.is_struct(source):
-        return _convert_struct(array, target, path, renames)
+        return _convert_struct(array, target, path, renames, stored)
     if _is_list(target) and _is_list(source):
-        values = _convert(_list_values(array), target.value_type, (*path, "element"), renames)
+        values = _convert(_list_values(array), target.value_type, (*path, "element"), renames, stored)
         return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=_null_mask(array))
     if pa.types.is_map(target) and (pa.types.is_map(source) or _is_list(source)):
-        return _convert_map(array, target, path, renames)
+        return _convert_map(array, target, path, renames, stored)
+    if stored and is_mislabelled(source, target):
+        return array.cast(pa.int64()).view(target)
     return _convert_value(array, target, path)
 
 
@@ -96,7 +113,9 @@ def _list_values(array: pa.Array) -> pa.Array:
     return array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0])) if len(offsets) else array.values
 
 
-def _convert_struct(array: pa.StructArray, target: pa.DataType, path: tuple[str, ...], renames: Renames) -> pa.Array:
+def _convert_struct(
+    array: pa.StructArray, target: pa.DataType, path: tuple[str, ...], renames: Renames, stored: bool
+) -> pa.Array:
     children = []
     for field in target:
         here = (*path, field.name)
@@ -105,17 +124,19 @@ def _convert_struct(array: pa.StructArray, target: pa.DataType, path: tuple[str,
         if index < 0:
             children.append(pa.nulls(len(array), field.type))
         else:
-            children.append(_convert(array.field(index), field.type, here, renames))
+            children.append(_convert(array.field(index), field.type, here, renames, stored))
     if not children:
         return pa.nulls(len(array), target) if array.null_count else pa.array([{}] * len(array), target)
     return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(array))
 
 
-def _convert_map(array: pa.Array, target: pa.DataType, path: tuple[str, ...], renames: Renames) -> pa.Array:
+def _convert_map(
+    array: pa.Array, target: pa.DataType, path: tuple[str, ...], renames: Renames, stored: bool
+) -> pa.Array:
     entries = _list_values(array)
     keys, items = (entries.field(0), entries.field(1))
-    keys = _convert(keys, target.key_type, (*path, "key"), renames)
-    items = _convert(items, target.item_type, (*path, "value"), renames)
+    keys = _convert(keys, target.key_type, (*path, "key"), renames, stored)
+    items = _convert(items, target.item_type, (*path, "value"), renames, stored)
     offsets = _offsets(array)
     if array.null_count:
         # MapArray takes nulls as null offsets

@@ -38,6 +38,8 @@ from headwater.spec.statistics import ColumnStatistics
 
 # A float that became a double went through its text: the two differ by less than this part of the value.
 _FLOAT_ERROR = 2e-7
+# Milliseconds that a file calls microseconds are within some days of 1970, whatever time they tell.
+_BEYOND_MISLABELLED = datetime.datetime(1980, 1, 1, tzinfo=datetime.timezone.utc)
 _NUMBER = re.compile(r"-?(\d+(\.\d+)?(E-?\d+)?|Infinity|NaN)")
 # Kinds of index for which a key is one record in each partition.
 _BY_PARTITION = ("SIMPLE", "BLOOM", "BUCKET")
@@ -315,7 +317,9 @@ def _bound(value: Any, kind: pa.DataType) -> Any:
         return value if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime) else None
     if pa.types.is_timestamp(kind):
         zoned = kind.tz is not None
-        return value if isinstance(value, datetime.datetime) and (value.tzinfo is not None) == zoned else None
+        if not isinstance(value, datetime.datetime) or (value.tzinfo is not None) != zoned:
+            return None
+        return None if zoned and kind.unit == "ms" and value < _BEYOND_MISLABELLED else value
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else None
     return None

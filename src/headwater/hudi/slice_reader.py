@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from headwater.errors import ColumnNotFound
 from headwater.hudi.base_file import BATCH_BYTES, BaseFile, RowGroup, open_base_file
 from headwater.hudi.base_rows import are_most, batches_with, rows_at, runs_of, without
-from headwater.hudi.evolution import Renames, conform
+from headwater.hudi.evolution import Renames, conform, is_mislabelled
 from headwater.hudi.file_names import parse_base_file
 from headwater.hudi.footer_index import by_footer
 from headwater.hudi.key_filter import wanted_keys
@@ -344,8 +344,7 @@ class _SliceRead:
 
     def _constant(self, name: str, kind: pa.DataType, value: Any, rows: int) -> pa.Array:
         """The same value so many times; batches share it."""
-        known = self._repeated.get(name)
-        if known is None or len(known) < rows:
+        if (known := self._repeated.get(name)) is None or len(known) < rows:
             # With room, the first one's serves the others. Arrow makes values one by one, and copies arrays at once.
             some = pa.repeat(pa.scalar(value, kind), min(1 << rows.bit_length(), _REPEATED))
             known = self._repeated[name] = pa.concat_arrays([some] * max(-(-rows // len(some)), 1))
@@ -367,7 +366,8 @@ class _SliceRead:
         """Whether a file's bounds hold for its values as they are read: 0.1f is read as 0.1, 10 perhaps as '10'."""
         stored, read = base.schema.field(source).type, self.context.schema.arrow.field(name).type
         kinds = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_decimal)
-        return bool(stored.equals(read)) or any(kind(stored) and kind(read) for kind in kinds)
+        is_alike = bool(stored.equals(read)) or any(kind(stored) and kind(read) for kind in kinds)
+        return is_alike and not is_mislabelled(stored, read)
 
     def _groups(self, base: BaseFile, renames: Renames) -> Sequence[RowGroup]:
         """Row groups that may hold a matching row. Rows that the log replaced do not matter: they go anyway."""

@@ -131,6 +131,17 @@ def arrow_type(spark: Any) -> pa.DataType:
     raise InvalidArgument(f"no type {spark['type']!r} among those that tables have")
 
 
+def in_milliseconds(type_: pa.DataType) -> bool:
+    """Whether a type has times in milliseconds that Spark would take for microseconds if a file calls them so.
+
+    >>> in_milliseconds(pa.list_(pa.timestamp("ms", "UTC"))), in_milliseconds(pa.timestamp("us", "UTC"))
+    (True, False)
+    """
+    if pa.types.is_timestamp(type_):
+        return bool(type_.unit == "ms" and type_.tz is not None)
+    return any(in_milliseconds(type_.field(index).type) for index in range(type_.num_fields))
+
+
 def arrow_schema(spark: Any) -> pa.Schema:
     """The Arrow schema as which Spark reads columns of a StructType."""
     return pa.schema([pa.field(field["name"], arrow_type(field["type"])) for field in spark["fields"]])

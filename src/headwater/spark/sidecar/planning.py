@@ -27,7 +27,7 @@ from headwater.spark.sidecar.tables import OpenTable
 from headwater.spark.sidecar.task_columns import TaskColumns, Way, slice_text
 from headwater.spark.sidecar.top_rows import STEP, first_rows
 from headwater.spark.statistics import estimate
-from headwater.spark.types import arrow_schema, arrow_type, pruned, spark_type, to_json
+from headwater.spark.types import arrow_schema, arrow_type, in_milliseconds, pruned, spark_type, to_json
 from headwater.spec.expressions import conjunction
 from headwater.spec.model import FileSlice
 from headwater.storage import Storage
@@ -82,6 +82,7 @@ def plan(table: OpenTable, request: Mapping[str, Any], version: str) -> dict[str
         "tasks": tasks,
         "partitions": partitions,
         "constants": constants,
+        "milliseconds": [field.name for field in table.schema if in_milliseconds(field.type)],
         "statistics": estimate(
             reader.context,
             table.table.hudi.metadata,

@@ -22,7 +22,10 @@ import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
 import org.apache.parquet.hadoop.metadata.FileMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.parquet.schema.LogicalTypeAnnotation;
 import org.apache.parquet.schema.LogicalTypeAnnotation.DecimalLogicalTypeAnnotation;
+import org.apache.parquet.schema.LogicalTypeAnnotation.TimeUnit;
+import org.apache.parquet.schema.LogicalTypeAnnotation.TimestampLogicalTypeAnnotation;
 import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
 import org.apache.parquet.schema.Type;
@@ -250,12 +253,14 @@ final class FileShape {
   private static final class Judge {
     private final boolean caseSensitive;
     private final Map<List<String>, SliceTask.Rename> renames = new HashMap<>();
+    private final Set<String> milliseconds;
     private final ParquetToSparkSchemaConverter converter;
     private final boolean renamed;
     private String reason;
 
     private Judge(ReadSpec spec, SliceTask task) {
       this.caseSensitive = spec.caseSensitive;
+      this.milliseconds = Set.of(spec.milliseconds);
       this.converter = new ParquetToSparkSchemaConverter(spec.hadoopConf());
       for (SliceTask.Rename rename : task.way.renames) {
         renames.put(Arrays.asList(rename.column), rename);
@@ -293,6 +298,10 @@ final class FileShape {
         reason = "column " + wanted.name() + ": Spark's vectorized reader does not know its decimals, which are bytes of any length";
         return null;
       }
+      if (milliseconds.contains(wanted.name()) && hasMicroseconds(found)) {
+        reason = "column " + wanted.name() + ": its times are called microseconds, and may count milliseconds as the table says";
+        return null;
+      }
       DataType read = reconcile(wanted.dataType(), stored, new ArrayList<>(List.of(wanted.name())), true);
       if (read == null) {
         if (reason == null) {
@@ -312,6 +321,17 @@ final class FileShape {
       return type.asPrimitiveType().getPrimitiveTypeName() == PrimitiveTypeName.BINARY
           && type.getLogicalTypeAnnotation() instanceof DecimalLogicalTypeAnnotation
           && ((DecimalLogicalTypeAnnotation) type.getLogicalTypeAnnotation()).getPrecision() <= Decimal.MAX_LONG_DIGITS();
+    }
+
+    /** Releases of Hudi gave this label to columns of milliseconds. */
+    private static boolean hasMicroseconds(Type type) {
+      if (!type.isPrimitive()) {
+        return type.asGroupType().getFields().stream().anyMatch(Judge::hasMicroseconds);
+      }
+      LogicalTypeAnnotation label = type.getLogicalTypeAnnotation();
+      return label instanceof TimestampLogicalTypeAnnotation
+          && ((TimestampLogicalTypeAnnotation) label).isAdjustedToUTC()
+          && ((TimestampLogicalTypeAnnotation) label).getUnit() == TimeUnit.MICROS;
     }
 
     /** The type to read: as stored, pruned to what is wanted. Null where the two do not agree. */

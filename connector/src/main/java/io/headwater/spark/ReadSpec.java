@@ -22,6 +22,7 @@ final class ReadSpec implements Serializable {
   final String scanId;
   final byte[] scan;
   final String[] constants;
+  final String[] milliseconds;
   final String[] partitionColumns;
   final StructType required;
   final StructType data;
@@ -39,6 +40,7 @@ final class ReadSpec implements Serializable {
     this.scanId = plan.scanId;
     this.scan = plan.scan;
     this.constants = plan.constants;
+    this.milliseconds = plan.milliseconds;
     this.partitionColumns = plan.partitionColumns;
     this.required = required;
     this.data = data;

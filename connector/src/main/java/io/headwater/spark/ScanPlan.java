@@ -23,6 +23,8 @@ final class ScanPlan {
   final byte[] scan;
   final List<SliceTask> tasks;
   final String[] constants;
+  /** Columns that have times in milliseconds by the table's schema. */
+  final String[] milliseconds;
   final String[] partitionColumns;
   final JsonNode statistics;
   final Long splitSize;
@@ -38,9 +40,8 @@ final class ScanPlan {
     this.scanId = Json.text(answer, "scan_id");
     String blob = Json.text(answer, "scan");
     this.scan = blob == null ? new byte[0] : Base64.getDecoder().decode(blob);
-    List<String> names = new ArrayList<>();
-    answer.path("constants").forEach(name -> names.add(name.asText()));
-    this.constants = names.toArray(new String[0]);
+    this.constants = texts(answer.path("constants"));
+    this.milliseconds = texts(answer.path("milliseconds"));
     this.partitionColumns = partitionType.fieldNames();
     this.statistics = answer.path("statistics");
     this.splitSize = answer.hasNonNull("split_size") ? answer.get("split_size").asLong() : null;
@@ -74,6 +75,12 @@ final class ScanPlan {
       partitionValues.add(ofKeys);
     }
     this.tasks = tasks(answer.path("tasks"), root, folders, constantValues, partitionValues);
+  }
+
+  private static String[] texts(JsonNode sent) {
+    List<String> texts = new ArrayList<>();
+    sent.forEach(text -> texts.add(text.asText()));
+    return texts.toArray(new String[0]);
   }
 
   /** The tasks, which come by columns. */
