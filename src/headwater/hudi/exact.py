@@ -28,6 +28,7 @@ from headwater.spec.statistics import ColumnStatistics
 
 # Writers that keep bounds of text whole, or leave them out.
 _WHOLE_TEXT = ("parquet-mr", "parquet-cpp-arrow")
+_WRITERS_OF_PAGES = b"original.created.by"
 _UNREADABLE = (OSError, ValueError, OverflowError, LookupError, NotImplementedError, RuntimeError, pa.ArrowException)
 
 
@@ -70,7 +71,7 @@ def _of_column(
     physical = metadata.schema.column(index).physical_type
     if stored != read and not (pa.types.is_integer(stored) and pa.types.is_integer(read)):
         return None
-    bounded = _has_one_order(read, physical, str(metadata.created_by or ""))
+    bounded = _has_one_order(read, physical, _writers(metadata))
     total = ColumnStatistics(null_count=0, value_count=0, exact=True)
     for number in range(metadata.num_row_groups):
         chunk, rows = metadata.row_group(number).column(index), metadata.row_group(number).num_rows
@@ -87,11 +88,17 @@ def _of_column(
     return total
 
 
-def _has_one_order(kind: pa.DataType, physical: str, writer: str) -> bool:
+def _writers(metadata: pq.FileMetaData) -> list[str]:
+    """Who made the statistics: where a file is put together from the pages of others, those who wrote them too."""
+    pages = (metadata.metadata or {}).get(_WRITERS_OF_PAGES, b"")
+    return [str(metadata.created_by or ""), *pages.decode("utf-8", "replace").splitlines()]
+
+
+def _has_one_order(kind: pa.DataType, physical: str, writers: Sequence[str]) -> bool:
     if physical == "INT96":
         return False
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return writer.startswith(_WHOLE_TEXT)
+        return all(writer.startswith(_WHOLE_TEXT) for writer in writers)
     if pa.types.is_timestamp(kind):
         return kind.unit in ("ms", "us")
     tests = (pa.types.is_signed_integer, pa.types.is_boolean, pa.types.is_date32, pa.types.is_decimal128)
