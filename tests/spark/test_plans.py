@@ -89,9 +89,10 @@ def test_filters_that_nobody_knows_stay_with_spark(partitioned: FixtureTable) ->
 def test_plans_do_not_grow_with_the_literals_of_a_filter(partitioned: FixtureTable) -> None:
     values = ", ".join(f"'{number:040d}'" for number in range(2_000))
     frame = load(spark(), str(partitioned.path())).where(f"_hoodie_record_key IN ({values})")
-    text = plan_text(frame)
-    assert "partially pushed: [" in text
-    assert len(text) < 20_000
+    # Spark 3.5 words its own filter in full.
+    scan = plan_text(frame).partition("BatchScan")[2]
+    assert "partially pushed: [" in scan
+    assert len(scan) < 20_000
     assert frame.count() == 0
 
 
