@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow as pa
 from headwater.errors import UnknownMerger
 from headwater.hudi.expression_index import function_statistics, indexed_functions
 from headwater.hudi.key_filter import wanted_keys, wanted_values
-from headwater.hudi.merge.rules import merge_rules
+from headwater.hudi.merge.rules import MergeRules, merge_rules
 from headwater.hudi.metadata_table.reader import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -163,20 +163,21 @@ class SlicePruner:
         known = {key.removeprefix(field) for key in located}
         return any(key.removeprefix(field) not in known for key in keys) and self.metadata.data.has_deletes
 
+    @cached_property
+    def _rules(self) -> MergeRules | None:
+        """How rows are merged; None where nobody registered the merger, which is told where a slice has logs."""
+        try:
+            return merge_rules(self.config)
+        except UnknownMerger:
+            return None
+
     def _loses_deletes(self) -> bool:
         """Whether a delete may be written and change nothing."""
-        try:
-            rules = merge_rules(self.config)
-        except UnknownMerger:
-            return True
-        return rules.by_event_time or rules.merger is not None
+        return self._makes_values() or (self._rules is not None and self._rules.by_event_time)
 
     def _makes_values(self) -> bool:
         """Whether merging may give values that no file has: statistics and indexes of values know nothing of them."""
-        try:
-            return merge_rules(self.config).merger is not None
-        except UnknownMerger:
-            return True  # told where a slice has logs
+        return self._rules is None or self._rules.merger is not None
 
     def _keys_by_secondary(self, bound: Expression) -> list[str] | None:
         """The record keys of rows that match an equality on a column with a secondary index."""
